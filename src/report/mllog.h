@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <source_location>
+#include <string>
+#include <string_view>
+
+namespace flashbert {
+
+/// Writes one MLPerf record a line (":::MLLOG {json}"), each flushed at once, to one file (root rank only). Non-finite numbers are
+/// written as null with their text in the metadata, so every line is strict JSON. facts: docs/benchmark-rules.md.
+class MlLog {
+ public:
+  /// Throws EnvironmentError when the file cannot be written. echo: also to standard output.
+  MlLog(const std::filesystem::path& path, bool echo);
+  using Json = nlohmann::ordered_json;
+  void event(std::string_view key, const Json& value, Json metadata = Json::object(), std::source_location where = std::source_location::current());
+  void start(std::string_view key, Json metadata = Json::object(), std::source_location where = std::source_location::current());
+  void stop(std::string_view key, Json metadata = Json::object(), std::source_location where = std::source_location::current());
+
+ private:
+  void write(std::string_view type, std::string_view key, const Json& value, Json metadata, const std::source_location& where);
+  std::ofstream file_;
+  std::filesystem::path path_;
+  bool echo_;
+};
+
+}  // namespace flashbert
