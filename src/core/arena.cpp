@@ -44,7 +44,8 @@ std::string ArenaPlan::text() const {
 
 Arena::Arena(const ArenaPlan& plan) : bytes_(round_up(std::max<std::int64_t>(plan.total_bytes(), 1), kHugePage)) {
   // One huge page more than needed, so that the first buffer can start on a huge-page boundary.
-  void* mapping = mmap(nullptr, static_cast<std::size_t>(bytes_ + kHugePage), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* mapping = mmap(nullptr, static_cast<std::size_t>(bytes_ + kHugePage), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   check<EnvironmentError>(mapping != MAP_FAILED, "cannot map {:.1f} MiB for the plan below: {}\n{}Use a smaller micro-batch or model.",
                           mebibytes(bytes_), std::strerror(errno), plan.text());
   auto* const start = static_cast<char*>(mapping);

@@ -9,7 +9,9 @@
 namespace flashbert {
 
 /// A place booked in an arena plan; use it with the Arena made from the same plan.
-struct BufferId { std::int32_t index = -1; };
+struct BufferId {
+  std::int32_t index = -1;
+};
 
 /// The list of every buffer of a run, made before any memory exists: it can be printed, added up and refused.
 class ArenaPlan {

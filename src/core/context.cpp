@@ -31,9 +31,12 @@ Isa hardware_isa() {
 
 std::string_view name_of(Isa isa) {
   switch (isa) {
-    case Isa::kAvx2: return "avx2";
-    case Isa::kAvx512: return "avx512";
-    case Isa::kAvx512Bf16: return "avx512_bf16";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
+    case Isa::kAvx512Bf16:
+      return "avx512_bf16";
   }
   return "unknown";
 }
@@ -59,7 +62,8 @@ Device parse_device(std::string_view name) {
 
 std::unique_ptr<Context> make_context(const ContextOptions& options) {
   check<EnvironmentError>(options.device == Device::kCpu, "device cuda: this build has no CUDA backend; use --device cpu");
-  check<ConfigError>(options.threads >= 0 && options.threads <= 1024, "threads is {}; choose 1 to 1024, or 0 for all cores", options.threads);
+  check<ConfigError>(options.threads >= 0 && options.threads <= 1024, "threads is {}; choose 1 to 1024, or 0 for all cores",
+                     options.threads);
   auto context = std::make_unique<Context>(options);
   omp_set_dynamic(0);
   omp_set_num_threads(context->threads());

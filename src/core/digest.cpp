@@ -17,8 +17,10 @@ struct Digest::State {
 };
 
 Digest::Digest(Algorithm algorithm) : state_(std::make_unique<State>()) {
-  check<EnvironmentError>(state_->context != nullptr && EVP_DigestInit_ex(state_->context, algorithm == Algorithm::kMd5 ? EVP_md5() : EVP_sha256(), nullptr) == 1,
-                          "OpenSSL cannot start a {} digest; a FIPS-only configuration may forbid it", algorithm == Algorithm::kMd5 ? "md5" : "sha256");
+  check<EnvironmentError>(state_->context != nullptr &&
+                              EVP_DigestInit_ex(state_->context, algorithm == Algorithm::kMd5 ? EVP_md5() : EVP_sha256(), nullptr) == 1,
+                          "OpenSSL cannot start a {} digest; a FIPS-only configuration may forbid it",
+                          algorithm == Algorithm::kMd5 ? "md5" : "sha256");
 }
 Digest::~Digest() = default;
 Digest::Digest(Digest&&) noexcept = default;

@@ -30,21 +30,37 @@ inline bf16 to_bf16(float value) {
 template <class T>
 struct DtypeOf;
 template <>
-struct DtypeOf<float> { static constexpr Dtype value = Dtype::kF32; };
+struct DtypeOf<float> {
+  static constexpr Dtype value = Dtype::kF32;
+};
 template <>
-struct DtypeOf<bf16> { static constexpr Dtype value = Dtype::kBf16; };
+struct DtypeOf<bf16> {
+  static constexpr Dtype value = Dtype::kBf16;
+};
 template <>
-struct DtypeOf<double> { static constexpr Dtype value = Dtype::kF64; };
+struct DtypeOf<double> {
+  static constexpr Dtype value = Dtype::kF64;
+};
 template <>
-struct DtypeOf<std::uint8_t> { static constexpr Dtype value = Dtype::kU8; };
+struct DtypeOf<std::uint8_t> {
+  static constexpr Dtype value = Dtype::kU8;
+};
 template <>
-struct DtypeOf<std::int32_t> { static constexpr Dtype value = Dtype::kI32; };
+struct DtypeOf<std::int32_t> {
+  static constexpr Dtype value = Dtype::kI32;
+};
 template <>
-struct DtypeOf<std::uint32_t> { static constexpr Dtype value = Dtype::kU32; };
+struct DtypeOf<std::uint32_t> {
+  static constexpr Dtype value = Dtype::kU32;
+};
 template <>
-struct DtypeOf<std::int64_t> { static constexpr Dtype value = Dtype::kI64; };
+struct DtypeOf<std::int64_t> {
+  static constexpr Dtype value = Dtype::kI64;
+};
 template <>
-struct DtypeOf<std::uint64_t> { static constexpr Dtype value = Dtype::kU64; };
+struct DtypeOf<std::uint64_t> {
+  static constexpr Dtype value = Dtype::kU64;
+};
 template <class T>
 inline constexpr Dtype kDtypeOf = DtypeOf<T>::value;
 

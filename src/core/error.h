@@ -30,14 +30,26 @@ class Error : public std::runtime_error {
   ExitCode code_;
 };
 
-struct ConfigError : Error { explicit ConfigError(const std::string& m) : Error(ExitCode::kWrongUse, m) {} };
-struct InputError : Error { explicit InputError(const std::string& m) : Error(ExitCode::kBadInput, m) {} };
-struct EnvironmentError : Error { explicit EnvironmentError(const std::string& m) : Error(ExitCode::kEnvironment, m) {} };
-struct VerdictError : Error { explicit VerdictError(const std::string& m) : Error(ExitCode::kBadVerdict, m) {} };
+struct ConfigError : Error {
+  explicit ConfigError(const std::string& m) : Error(ExitCode::kWrongUse, m) {}
+};
+struct InputError : Error {
+  explicit InputError(const std::string& m) : Error(ExitCode::kBadInput, m) {}
+};
+struct EnvironmentError : Error {
+  explicit EnvironmentError(const std::string& m) : Error(ExitCode::kEnvironment, m) {}
+};
+struct VerdictError : Error {
+  explicit VerdictError(const std::string& m) : Error(ExitCode::kBadVerdict, m) {}
+};
 /// Tensor shapes or strides that an op's contract does not allow.
-struct ShapeError : Error { explicit ShapeError(const std::string& m) : Error(ExitCode::kWrongUse, m) {} };
+struct ShapeError : Error {
+  explicit ShapeError(const std::string& m) : Error(ExitCode::kWrongUse, m) {}
+};
 /// Element types that an op's contract does not allow.
-struct DtypeError : Error { explicit DtypeError(const std::string& m) : Error(ExitCode::kWrongUse, m) {} };
+struct DtypeError : Error {
+  explicit DtypeError(const std::string& m) : Error(ExitCode::kWrongUse, m) {}
+};
 
 /// Throws E with the formatted message when the condition is false: check<InputError>(n > 0, "{} holds no rows", path).
 template <class E, class... Args>

@@ -34,9 +34,12 @@ Pointer offset_bytes(Pointer data, std::int64_t bytes) {
 }
 Shape with_extent(const Shape& shape, int axis, std::int64_t extent) {
   switch (shape.rank()) {
-    case 1: return {extent};
-    case 2: return axis == 0 ? Shape{extent, shape[1]} : Shape{shape[0], extent};
-    default: return axis == 0 ? Shape{extent, shape[1], shape[2]} : Shape{shape[0], axis == 1 ? extent : shape[1], axis == 2 ? extent : shape[2]};
+    case 1:
+      return {extent};
+    case 2:
+      return axis == 0 ? Shape{extent, shape[1]} : Shape{shape[0], extent};
+    default:
+      return axis == 0 ? Shape{extent, shape[1], shape[2]} : Shape{shape[0], axis == 1 ? extent : shape[1], axis == 2 ? extent : shape[2]};
   }
 }
 }  // namespace
@@ -51,21 +54,22 @@ BasicTensor<Pointer> BasicTensor<Pointer>::rows(std::int64_t begin, std::int64_t
 
 template <class Pointer>
 BasicTensor<Pointer> BasicTensor<Pointer>::columns(std::int64_t begin, std::int64_t count) const {
-  check<ShapeError>(rank() == 2 && begin >= 0 && count >= 0 && begin + count <= extent(1), "columns [{}, {}) of a tensor of shape {}", begin,
-                    begin + count, shape_.text());
+  check<ShapeError>(rank() == 2 && begin >= 0 && count >= 0 && begin + count <= extent(1), "columns [{}, {}) of a tensor of shape {}",
+                    begin, begin + count, shape_.text());
   return {offset_bytes(data_, begin * static_cast<std::int64_t>(size_of(dtype_))), dtype_, with_extent(shape_, 1, count), row_stride_};
 }
 
 template <class Pointer>
 BasicTensor<Pointer> BasicTensor<Pointer>::split_columns(std::int64_t outer, std::int64_t inner) const {
-  check<ShapeError>(rank() == 2 && outer * inner == extent(1), "columns of shape {} do not split into {} x {}", shape_.text(), outer, inner);
+  check<ShapeError>(rank() == 2 && outer * inner == extent(1), "columns of shape {} do not split into {} x {}", shape_.text(), outer,
+                    inner);
   return {data_, dtype_, Shape{extent(0), outer, inner}, row_stride_};
 }
 
 template <class Pointer>
 BasicTensor<Pointer> BasicTensor<Pointer>::reshape(const Shape& shape) const {
-  check<ShapeError>(contiguous() && shape.elements() == elements(), "shape {} (row stride {}) cannot be seen as {}", shape_.text(), row_stride_,
-                    shape.text());
+  check<ShapeError>(contiguous() && shape.elements() == elements(), "shape {} (row stride {}) cannot be seen as {}", shape_.text(),
+                    row_stride_, shape.text());
   return {data_, dtype_, shape};
 }
 

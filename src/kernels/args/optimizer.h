@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/args/common.h"
+
+namespace flashbert {
+
+/// Norms are sums over fixed chunks of this many elements in tensor coordinates, each chunk summed in f32 or better, chunks merged
+/// in order in f64: the same for any sharding and thread count.
+inline constexpr std::int64_t kNormChunk = 4096;
+
+/// Result of GlobalNorm in device memory: norm (1) f32, clip_scale (1) f32 = min(1, clip / norm), first_bad (1) i32 = index of the
+/// first tensor with a NaN or infinity, or -1. A norm whose square overflows f64 cannot occur; f32 squares may under- or overflow,
+/// so squares are summed in f64.
+struct NormResult {
+  Tensor norm, clip_scale, first_bad;
+};
+
+/// Euclidean norm over all tensors (f32, contiguous).
+struct GlobalNorm {
+  NormResult result;
+  std::span<const ConstTensor> tensors;
+  float clip = 1.0F;
+};
+
+/// One parameter. weight, m, v, gradient: f32, equal shape, contiguous. compute: the compute-dtype copy that is refreshed in the
+/// same pass, or absent (compute in f32: the weight itself).
+struct LambParameter {
+  Tensor weight, m, v, compute;
+  ConstTensor gradient;
+  bool decay = true;  ///< weight decay and trust ratio; false for biases and LayerNorm parameters (ratio 1)
+};
+
+/// One LAMB update of every parameter:
+///   g = clip_scale * gradient; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; u = (m / c1) / (sqrt(v / c2) + eps) [+ wd * w];
+///   ratio = ||w|| / ||u|| where decay and both norms > 0, else 1; w -= ratio * lr * u.
+/// step_scalars: learning rate and bias corrections c1, c2. clip_scale (1) f32 and first_bad (1) i32 from GlobalNorm: where
+/// first_bad is not -1 nothing is changed. weight_norm, update_norm, trust_ratio (parameters) f32 are written for the log.
+/// Source: You et al. 2020; the MLPerf reference's form (docs/benchmark-rules.md).
+struct LambUpdate {
+  std::span<const LambParameter> parameters;
+  ConstTensor step_scalars, clip_scale, first_bad;
+  Tensor weight_norm, update_norm, trust_ratio;
+  float beta1 = 0.9F, beta2 = 0.999F, epsilon = 1e-6F, weight_decay = 0.01F;
+};
+
+}  // namespace flashbert

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "core/context.h"
+#include "kernels/ops.h"
+
+namespace flashbert::cpu {
+
+/// Matrix products by oneDNN (2.6 and 3.x), cut into fixed tiles: which tile a thread computes never changes how it is computed, so
+/// results are bit-equal for any thread count. Everything that knows oneDNN's API is in linear.cpp.
+class Linear {
+ public:
+  explicit Linear(Context& context);
+  ~Linear();
+  Linear(const Linear&) = delete;
+  Linear& operator=(const Linear&) = delete;
+  /// Makes the primitives of the shapes; returns the bytes of scratchpads for all threads.
+  std::int64_t prepare(const OpsPlan& plan);
+  void bind_workspace(Tensor workspace);
+  [[nodiscard]] std::int64_t pack_bytes(const LinearShape& shape) const;
+  void pack(const LinearPack& args);
+  void forward(const LinearForward& args);
+  void input_gradient(const LinearInputGradient& args);
+  void weight_gradient(const LinearWeightGradient& args);
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace flashbert::cpu
