@@ -14,9 +14,9 @@ namespace flashbert {
 
 /// The shards of one set, headers checked (all of them, before the clock): sizes, layouts, agreeing widths.
 struct DataSet {
-  std::vector<ShardInfo> shards;       ///< empty shards left out, named in the log
+  std::vector<ShardInfo> shards;  ///< empty shards left out, named in the log
   std::int64_t samples = 0;
-  std::int64_t seq_len = 0;            ///< widest fixed row; 0 where only varlength files are present
+  std::int64_t seq_len = 0;  ///< widest fixed row; 0 where only varlength files are present
   std::int64_t max_predictions = 0;
 };
 /// Throws InputError: list_shards' and inspect_shard's, different widths in one set, no samples at all; and when a width told by

@@ -24,7 +24,7 @@ class SampleOrder {
   struct Window {
     std::int64_t first_index = 0;  ///< running index of the window's first sample
     std::vector<std::int32_t> shards;
-    std::vector<SampleId> order;   ///< the window's samples in training order
+    std::vector<SampleId> order;  ///< the window's samples in training order
   };
   /// The window that holds running index `index` (0-based, unbounded: epochs follow each other).
   [[nodiscard]] Window window_at(std::int64_t index) const;

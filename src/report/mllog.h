@@ -18,7 +18,8 @@ class MlLog {
   /// Throws EnvironmentError when the file cannot be written. echo: also to standard output.
   MlLog(const std::filesystem::path& path, bool echo);
   using Json = nlohmann::ordered_json;
-  void event(std::string_view key, const Json& value, Json metadata = Json::object(), std::source_location where = std::source_location::current());
+  void event(std::string_view key, const Json& value, Json metadata = Json::object(),
+             std::source_location where = std::source_location::current());
   void start(std::string_view key, Json metadata = Json::object(), std::source_location where = std::source_location::current());
   void stop(std::string_view key, Json metadata = Json::object(), std::source_location where = std::source_location::current());
 
