@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/args/common.h"
+
+namespace flashbert {
+
+/// The most rows of each kind one micro-batch may have (rounded up to row buckets by whoever books).
+struct RowCapacity {
+  std::int64_t sequences = 0;
+  std::int64_t tokens = 0;
+  std::int64_t masked = 0;
+  std::int64_t seq_len = 0;  ///< longest sequence
+  [[nodiscard]] std::int64_t head_rows() const { return sequences + masked; }
+};
+
+}  // namespace flashbert
