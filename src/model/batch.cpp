@@ -13,7 +13,7 @@ BatchBuffers::BatchBuffers(const RowCapacity& rows, std::int64_t vocab, std::int
   const std::int64_t tokens = bucket_rows(rows.tokens);
   const std::int64_t head_rows = bucket_rows(rows.head_rows());
   const std::int64_t masked = bucket_rows(rows.masked);
-  const std::int64_t sequences = bucket_rows(rows.sequences);
+  const std::int64_t sequence_rows = bucket_rows(rows.sequences);
   const auto book_runs = [&](const char* name, std::int64_t entries) {
     const std::int64_t most = std::min(tokens, entries);
     return RunsIds{book(name, tokens), book(name, most + 1), book(name, most), book(name, 1)};
@@ -30,8 +30,8 @@ BatchBuffers::BatchBuffers(const RowCapacity& rows, std::int64_t vocab, std::int
   cu_head_rows_ = book("cu_head_rows", rows.sequences + 1);
   mlm_head_rows_ = book("mlm_head_rows", masked);
   mlm_labels_ = book("mlm_labels", masked);
-  cls_head_rows_ = book("cls_head_rows", sequences);
-  nsp_labels_ = book("nsp_labels", sequences);
+  cls_head_rows_ = book("cls_head_rows", sequence_rows);
+  nsp_labels_ = book("nsp_labels", sequence_rows);
   word_runs_ = book_runs("word_runs", vocab);
   position_runs_ = book_runs("position_runs", max_positions);
   segment_runs_ = book_runs("segment_runs", type_vocab);
