@@ -45,11 +45,11 @@ void BatchUploader::put_runs(Ops& ops, const BatchBuffers::Runs& to, const Sorte
 
 BatchView BatchUploader::upload(Ops& ops, BatchBuffers& buffers, const PackedBatch& batch, const StepScalarValues& scalars) {
   check<InputError>(batch.tokens() <= capacity_.tokens && batch.sequences() <= capacity_.sequences,
-                    "a micro-batch has {} tokens in {} sequences; {} tokens in {} sequences were planned", batch.tokens(), batch.sequences(),
-                    capacity_.tokens, capacity_.sequences);
+                    "a micro-batch has {} tokens in {} sequences; {} tokens in {} sequences were planned", batch.tokens(),
+                    batch.sequences(), capacity_.tokens, capacity_.sequences);
   check<InputError>(batch.masked() <= capacity_.masked,
-                    "a micro-batch has {} masked positions; {} were planned: raise max-predictions above {}", batch.masked(), capacity_.masked,
-                    capacity_.masked / std::max<std::int64_t>(capacity_.sequences, 1));
+                    "a micro-batch has {} masked positions; {} were planned: raise max-predictions above {}", batch.masked(),
+                    capacity_.masked, capacity_.masked / std::max<std::int64_t>(capacity_.sequences, 1));
   const std::int64_t tokens = bucket_rows(batch.tokens());
   const std::int64_t head_rows = bucket_rows(batch.head_rows());
   const std::int64_t masked = bucket_rows(batch.masked());

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/packed_batch.h"
+#include "kernels/ops.h"
 #include "model/batch.h"
 
 namespace flashbert {
@@ -22,7 +23,9 @@ class BatchUploader {
 
  private:
   using Staging = std::vector<std::int32_t>;
-  struct Runs { Staging order, starts, ids, runs; };
+  struct Runs {
+    Staging order, starts, ids, runs;
+  };
   static void put(Ops& ops, Tensor to, std::span<const std::int32_t> values, std::int32_t tail, Staging& staging);
   static void put_runs(Ops& ops, const BatchBuffers::Runs& to, const SortedRuns& runs, Runs& staging);
 

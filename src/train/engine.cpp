@@ -1,7 +1,5 @@
 #include "train/engine.h"
 
-#include <omp.h>
-
 #include <chrono>
 #include <cmath>
 
@@ -37,7 +35,8 @@ ArenaPlan plan_engine(const EngineOptions& options, Ops& ops) {
   return plan;
 }
 
-Engine::Engine(const EngineOptions& options, Ops& ops, Communicator& communicator) : options_(options), ops_(ops), communicator_(communicator) {
+Engine::Engine(const EngineOptions& options, Ops& ops, Communicator& communicator)
+    : options_(options), ops_(ops), communicator_(communicator) {
   book(plan_, ops);
   arena_ = std::make_unique<Arena>(plan_);
   model_->bind(*arena_);
@@ -144,7 +143,7 @@ StepResult Engine::train_step(const StepBatch& batch) {
     own_losses_ = {.mlm = sums[0], .nsp = sums[1]};
   }
   Parameters& parameters = model_->parameters();
-  if (total_gradient_) ops_.scaled_copy({.y = parameters.all_gradients(), .x = total_gradient_});
+  if (total_gradient_) ops_.scaled_copy({.y = parameters.all_gradients(), .x = total_gradient_, .scale = {}});
   ops_.context().synchronize();
   result.forward_backward_s = seconds_since(start);
 

@@ -19,9 +19,9 @@ namespace flashbert {
 struct StepResult {
   double loss = 0.0, mlm_loss = 0.0, nsp_loss = 0.0;
   double learning_rate = 0.0;
-  double gradient_norm = 0.0;       ///< before clipping
-  std::int64_t tokens = 0, masked = 0;  ///< of the global batch
-  std::int64_t batches_without_mask = 0;  ///< this rank's micro-batches without a masked position
+  double gradient_norm = 0.0;                                          ///< before clipping
+  std::int64_t tokens = 0, masked = 0;                                 ///< of the global batch
+  std::int64_t batches_without_mask = 0;                               ///< this rank's micro-batches without a masked position
   double forward_backward_s = 0.0, reduce_s = 0.0, optimizer_s = 0.0;  ///< this rank
   /// Empty, or what was not finite ("masked-LM loss", "gradient of bert.pooler.dense.weight"): the weights were not updated.
   std::string bad_value;
@@ -68,7 +68,9 @@ class Engine {
 
  private:
   friend ArenaPlan plan_engine(const EngineOptions& options, Ops& ops);
-  struct Losses { double loss = 0.0, mlm = 0.0, nsp = 0.0; };
+  struct Losses {
+    double loss = 0.0, mlm = 0.0, nsp = 0.0;
+  };
   void book(ArenaPlan& plan, Ops& ops);
   [[nodiscard]] StepScalarValues scalars(const StepBatch& batch, const PackedBatch& micro) const;
   void run_micro_batch(const StepBatch& batch, std::size_t index);
