@@ -22,13 +22,13 @@ class Stream {
         window_(static_cast<std::uint32_t>(window)),
         purpose_(static_cast<std::uint32_t>(purpose)) {}
 
-  /// Uniform in [0, count): 64 random bits scaled down; the bias is below 2^-32 for any count a data set can have.
+  /// Uniform in [0, count): 64 random bits modulo the count; the bias is below count / 2^64.
   std::int64_t below(std::int64_t count) {
     const auto words = Philox::random(
         {static_cast<std::uint32_t>(draw_), static_cast<std::uint32_t>(draw_ >> 32), epoch_ ^ (purpose_ << 28), window_}, key_);
     ++draw_;
     const std::uint64_t random = static_cast<std::uint64_t>(words[0]) << 32 | words[1];
-    return static_cast<std::int64_t>((static_cast<unsigned __int128>(random) * static_cast<std::uint64_t>(count)) >> 64);
+    return static_cast<std::int64_t>(random % static_cast<std::uint64_t>(count));
   }
 
  private:

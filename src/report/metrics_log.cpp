@@ -1,0 +1,81 @@
+#include "report/metrics_log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+
+#include "core/error.h"
+#include "core/log.h"
+
+namespace flashbert {
+namespace {
+
+constexpr double kFlushEvery_s = 1.0;
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
+
+double clock_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+void append(fmt::memory_buffer& buffer, std::string_view key, double value) {
+  if (std::isfinite(value)) {
+    fmt::format_to(std::back_inserter(buffer), "\"{}\": {}", key, value);
+  } else {
+    fmt::format_to(std::back_inserter(buffer), "\"{}\": null", key);
+  }
+}
+
+}  // namespace
+
+MetricsLog::MetricsLog(const std::filesystem::path& path)
+    : path_(path), file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)), last_flush_s_(clock_s()) {
+  check<EnvironmentError>(file_ >= 0, "cannot write {}: {}", path.string(), std::strerror(errno));
+  buffer_.reserve(kBufferBytes);
+}
+
+MetricsLog::~MetricsLog() {
+  try {
+    flush();
+  } catch (const std::exception& error) {
+    spdlog::error("{}", error.what());
+  }
+  ::close(file_);
+}
+
+void MetricsLog::step(const StepRecord& r) {
+  fmt::format_to(std::back_inserter(buffer_), "{{\"step\": {}, \"samples\": {}, ", r.step, r.samples);
+  const std::pair<std::string_view, double> values[] = {
+      {"loss", r.loss}, {"mlm_loss", r.mlm_loss}, {"nsp_loss", r.nsp_loss}, {"lr", r.lr}, {"grad_norm", r.grad_norm}};
+  for (const auto& [key, value] : values) {
+    append(buffer_, key, value);
+    fmt::format_to(std::back_inserter(buffer_), ", ");
+  }
+  fmt::format_to(std::back_inserter(buffer_), "\"tokens\": {}, \"masked\": {}, \"step_s\": {:.6f}, \"wait_s\": {:.6f}}}\n", r.tokens,
+                 r.masked, r.step_s, r.wait_s);
+  if (buffer_.size() > kBufferBytes / 2 || clock_s() - last_flush_s_ > kFlushEvery_s) flush();
+}
+
+void MetricsLog::evaluation(const EvaluationRecord& r) {
+  buffer_.push_back('{');
+  append(buffer_, "eval_accuracy", r.accuracy);
+  fmt::format_to(std::back_inserter(buffer_), ", \"eval_samples\": {}, \"eval_correct\": {}, \"eval_masked\": {}, \"samples\": {}}}\n",
+                 r.eval_samples, r.correct, r.masked, r.samples);
+  flush();
+}
+
+void MetricsLog::flush() {
+  std::size_t done = 0;
+  while (done < buffer_.size()) {
+    const ssize_t written = ::write(file_, buffer_.data() + done, buffer_.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    check<EnvironmentError>(written > 0, "cannot write to {}: {}", path_.string(), std::strerror(errno));
+    done += static_cast<std::size_t>(written);
+  }
+  buffer_.clear();
+  last_flush_s_ = clock_s();
+}
+
+}  // namespace flashbert

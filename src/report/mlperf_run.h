@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "report/mllog.h"
+
+namespace flashbert {
+
+/// What the log says about a run before its clock starts.
+struct RunDescription {
+  std::string org, division, status, platform;
+  std::uint64_t seed = 0;
+  std::int64_t global_batch = 0, accumulation = 0, device_batch = 0;
+  std::int64_t max_sequence_length = 0, max_predictions = 0, eval_samples = 0;
+  double learning_rate = 0.0, lr_power = 0.0, beta1 = 0.0, beta2 = 0.0, epsilon = 0.0, weight_decay = 0.0;
+  std::int64_t lr_total_steps = 0, warmup_steps = 0, start_warmup_step = 0;
+  std::string clip_order, loss_normalisation;
+  std::vector<std::string> weight_names;  ///< TensorFlow names, the reference's
+};
+
+/// The records of one run, in the one form that passes the official checker for rulesets 1.0.0 to 5.0.0, closed and open; every rule
+/// it follows stands in docs/benchmark-rules.md. finish() is idempotent and is called for every way a run can end.
+class MlperfRun {
+ public:
+  explicit MlperfRun(MlLog& log) : log_(log) {}
+  /// cache_clear and init_start.
+  void begin_initialisation();
+  void describe(const RunDescription& run);
+  /// init_stop and run_start, then epoch and block.
+  void start_clock();
+  /// samples: trained so far. Closes the block and opens the next one.
+  void evaluation(std::int64_t samples, double accuracy);
+  enum class Outcome { kSuccess, kAborted };
+  /// Closes block and epoch, then train_samples and run_stop. Before start_clock() nothing is written: the run did not take place.
+  void finish(std::int64_t samples, Outcome outcome);
+  [[nodiscard]] bool clock_running() const { return running_; }
+  [[nodiscard]] double elapsed_s() const;
+  [[nodiscard]] double initialisation_s() const { return initialisation_s_; }
+
+ private:
+  void start_block(std::int64_t samples);
+  void stop_block();
+  MlLog& log_;
+  bool running_ = false, block_open_ = false, finished_ = false;
+  std::int64_t block_samples_ = 0;
+  std::int64_t block_number_ = 0;
+  double initialisation_start_s_ = 0.0, initialisation_s_ = 0.0, run_start_s_ = 0.0, run_stop_s_ = 0.0;
+};
+
+}  // namespace flashbert
