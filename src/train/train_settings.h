@@ -37,8 +37,9 @@ struct TrainSettings {
   bool dry_run = false;
   BertConfig model;
   std::int64_t global_batch = 448;
-  std::int64_t micro_batch = 0;  ///< 0 = chosen and logged
-  std::int64_t accum = 0;        ///< derived; checked if given
+  std::int64_t micro_batch = 0;      ///< 0 = chosen and logged
+  std::int64_t accum = 0;            ///< derived; checked if given
+  std::int64_t max_predictions = 0;  ///< most masked positions of a sample; 0 = what the files tell, else 16 % of the length
   std::int64_t max_steps = 0, max_samples = 0;
   double target_accuracy = 0.720;
   std::int64_t eval_every_samples = 0;  ///< 0 = the MLPerf rule

@@ -1,0 +1,131 @@
+#include "train/run_plan.h"
+
+#include <algorithm>
+#include <fstream>
+
+#include "report/evaluation_points.h"
+
+namespace flashbert {
+namespace {
+
+constexpr std::int64_t kMostTokens = 8192;  // more at once gains nothing on a CPU, measured by bench step
+constexpr double kMemoryShare = 0.6;
+
+std::int64_t available_memory_bytes() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string key; file >> key;) {
+    std::int64_t kibibytes = 0;
+    if (key == "MemAvailable:" && file >> kibibytes) return kibibytes * 1024;
+  }
+  return std::int64_t{8} << 30;
+}
+
+std::string world_source(int ranks) { return ranks == 1 ? "one process, no launcher" : "the MPI world"; }
+
+}  // namespace
+
+BatchSplit split_batch(const TrainSettings& s, int ranks) {
+  const std::int64_t global = s.global_batch;
+  check<ConfigError>(global % ranks == 0, "global-batch {} does not divide among {} ranks ({}); the nearest that do are {} and {}", global,
+                     ranks, world_source(ranks), global / ranks * ranks, (global / ranks + 1) * ranks);
+  const std::int64_t own = global / ranks;
+  if (s.micro_batch == 0 && s.accum == 0) return {};
+  if (s.micro_batch == 0) {
+    check<ConfigError>(
+        own % s.accum == 0,
+        "global-batch {} over {} ranks is {} a rank, which accum {} does not divide; the nearest global batches are {} and {}", global,
+        ranks, own, s.accum, global / (ranks * s.accum) * ranks * s.accum, (global / (ranks * s.accum) + 1) * ranks * s.accum);
+    return {own / s.accum, s.accum};
+  }
+  if (s.accum > 0) {
+    check<ConfigError>(s.micro_batch * s.accum * ranks == global,
+                       "micro-batch {} x accum {} x {} ranks ({}) = {}, but global-batch is {}; drop one of the three, it is derived",
+                       s.micro_batch, s.accum, ranks, world_source(ranks), s.micro_batch * s.accum * ranks, global);
+    return {s.micro_batch, s.accum};
+  }
+  const std::int64_t unit = s.micro_batch * ranks;
+  check<ConfigError>(global % unit == 0,
+                     "global-batch {} is not a multiple of micro-batch {} x {} ranks ({}) = {}; the nearest that are: {} and {}", global,
+                     s.micro_batch, ranks, world_source(ranks), unit, global / unit * unit, (global / unit + 1) * unit);
+  return {s.micro_batch, global / unit};
+}
+
+void validate(const TrainSettings& s, int ranks) {
+  s.model.validate();
+  static_cast<void>(split_batch(s, ranks));
+  const OptimizerSettings& o = s.optimizer;
+  check<ConfigError>(o.lr_total_steps > 0, "lr-total-steps is {}; it must be at least 1", o.lr_total_steps);
+  check<ConfigError>(o.warmup_steps >= 0, "warmup-steps is {}; it must not be negative", o.warmup_steps);
+  check<ConfigError>(o.warmup_steps <= o.lr_total_steps, "warmup-steps {} is above lr-total-steps {}", o.warmup_steps, o.lr_total_steps);
+  check<ConfigError>(!s.train_data.empty(), "train-data is not set; give a shard or a folder of shards");
+  check<ConfigError>(!s.eval_data.empty() || s.max_steps > 0 || s.max_samples > 0,
+                     "without eval-data nothing ends the run: give eval-data, max-steps or max-samples");
+  check<ConfigError>(s.resume.empty(), "resume is '{}'; this version starts runs only from --init (weights)", s.resume);
+  check<ConfigError>(!s.tensorboard, "tensorboard is true; this version writes metrics.jsonl only");
+  const SubmissionSettings& sub = s.submission;
+  check<ConfigError>(sub.division == "closed" || sub.division == "open", "submission-division is '{}'; choose closed or open",
+                     sub.division);
+  const bool status_known =
+      sub.status.empty() || sub.status == "cloud" || sub.status == "onprem" || sub.status == "preview" || sub.status == "research";
+  check<ConfigError>(status_known, "submission-status is '{}'; choose cloud, onprem, preview or research", sub.status);
+  if (sub.division == "closed") {
+    check<ConfigError>(!sub.org.empty() && !sub.status.empty() && !sub.platform.empty(),
+                       "submission-division closed needs submission-org ('{}'), submission-status ('{}') and submission-platform ('{}')",
+                       sub.org, sub.status, sub.platform);
+  }
+}
+
+RowCapacity row_capacity(const TrainSettings& s, const DataSet* train, const DataSet* eval, std::int64_t micro_batch) {
+  std::int64_t seq_len = 0;
+  std::int64_t predictions = s.max_predictions;
+  bool told = true;
+  for (const DataSet* const set : {train, eval}) {
+    if (set == nullptr) continue;
+    told = told && set->seq_len > 0;
+    seq_len = std::max(seq_len, set->seq_len);
+    if (s.max_predictions == 0) predictions = std::max(predictions, set->max_predictions);
+    check<InputError>(s.max_predictions == 0 || set->max_predictions <= s.max_predictions,
+                      "{} has {} predictions a row, max-predictions is {}", set->shards.front().path.string(), set->max_predictions,
+                      s.max_predictions);
+  }
+  if (!told) seq_len = s.model.max_positions;
+  if (s.max_predictions == 0 && !told) predictions = std::max(predictions, (seq_len * 16 + 99) / 100 + 1);
+  return {.sequences = micro_batch, .tokens = micro_batch * seq_len, .masked = micro_batch * predictions, .seq_len = seq_len};
+}
+
+RunPlan make_run_plan(const TrainSettings& s, int ranks, Dtype compute, const DataSet& train, const DataSet* eval, Ops& ops) {
+  RunPlan plan{.split = split_batch(s, ranks),
+               .engine = {.model = s.model,
+                          .optimizer = s.optimizer,
+                          .compute = compute,
+                          .capacity = {},
+                          .use = Parameters::Use::kTraining,
+                          .global_batch = s.global_batch,
+                          .accumulation = 1,
+                          .clip = s.clip,
+                          .loss_normalisation = s.loss_normalisation,
+                          .seed = s.seed},
+               .eval_interval = 0,
+               .micro_batch_note = {}};
+  if (plan.split.micro_batch == 0) {
+    const std::int64_t own = s.global_batch / ranks;
+    const double budget = kMemoryShare * static_cast<double>(available_memory_bytes()) / ranks;
+    for (std::int64_t micro = own; micro >= 1; --micro) {
+      if (own % micro != 0) continue;
+      plan.engine.capacity = row_capacity(s, &train, eval, micro);
+      if (plan.engine.capacity.tokens > kMostTokens && micro > 1) continue;
+      const std::int64_t bytes = plan_engine(plan.engine, ops).total_bytes();
+      if (static_cast<double>(bytes) > budget && micro > 1) continue;
+      plan.split = {micro, own / micro};
+      plan.micro_batch_note = fmt::format("micro-batch {} chosen: at most {} tokens at once, plan of {:.0f} MiB", micro,
+                                          plan.engine.capacity.tokens, static_cast<double>(bytes) / (1 << 20));
+      break;
+    }
+  }
+  plan.engine.capacity = row_capacity(s, &train, eval, plan.split.micro_batch);
+  plan.engine.accumulation = plan.split.accumulation;
+  if (eval != nullptr) plan.eval_interval = s.eval_every_samples > 0 ? s.eval_every_samples : mlperf_evaluation_interval(s.global_batch);
+  return plan;
+}
+
+}  // namespace flashbert

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data/loader.h"
+#include "train/engine.h"
+#include "train/train_settings.h"
+
+namespace flashbert {
+
+/// Samples at once, on one rank, and how often, for one update.
+struct BatchSplit {
+  std::int64_t micro_batch = 0, accumulation = 0;
+};
+
+/// Checks global batch, micro-batch and accumulation against each other and the number of ranks; 0 = derive. Throws ConfigError with the
+/// whole sum, the world size and where it came from, and the two nearest global batches that fit. With neither given, micro_batch stays 0.
+BatchSplit split_batch(const TrainSettings& settings, int ranks);
+
+/// Checks between keys that no single key can see. Throws ConfigError.
+void validate(const TrainSettings& settings, int ranks);
+
+/// Longest sequence and most predictions to plan for: what the files tell, else max-positions and 16 % of it (the benchmark masks
+/// 15 %), else the key max-predictions.
+RowCapacity row_capacity(const TrainSettings& settings, const DataSet* train, const DataSet* eval, std::int64_t micro_batch);
+
+/// Everything a run needs to know before memory is taken.
+struct RunPlan {
+  BatchSplit split;
+  EngineOptions engine;
+  std::int64_t eval_interval = 0;  ///< samples; 0 = no evaluation
+  std::string micro_batch_note;    ///< how the micro-batch was chosen, empty where it was given
+};
+/// Chooses the micro-batch where it is 0: the largest divisor with at most 8,192 tokens whose plan fits half of the free memory.
+RunPlan make_run_plan(const TrainSettings& settings, int ranks, Dtype compute, const DataSet& train, const DataSet* eval, Ops& ops);
+
+}  // namespace flashbert
