@@ -1,6 +1,7 @@
 #include "kernels/cpu/linear_onednn.h"
 
 #include <omp.h>
+#include <spdlog/spdlog.h>
 
 #include <array>
 #include <dnnl.hpp>
@@ -141,7 +142,9 @@ ProductSet::ProductSet(const Context& context) {
     if (context.isa() < needed) continue;
     const ProductShape probe{.rows = 64, .columns = 64, .depth = 64, .input = dtype, .output = Dtype::kF32};
     const std::string_view name = describe_primitive(probe, describe(probe), library_->engine).impl_info_str();
-    (dtype == Dtype::kBf16 ? blocked_bf16_ : blocked_f32_) = name.starts_with("brg");
+    const bool fast = name.starts_with("brg");
+    (dtype == Dtype::kBf16 ? blocked_bf16_ : blocked_f32_) = fast;
+    if (!fast) spdlog::warn("oneDNN offers only '{}' for packed {} products here: plain layouts, 10-20 % slower", name, name_of(dtype));
   }
 }
 

@@ -22,16 +22,19 @@ std::int64_t choose_row_tile(const ProductExtents& extents) {
 
 }  // namespace
 
-ProductTiles choose_product_tiles(const ProductExtents& extents) {
-  ProductTiles tiles{{extents.rows, choose_row_tile(extents)}, {extents.columns, std::max<std::int64_t>(extents.columns, 1)}};
+ProductTiles choose_product_tiles(const ProductExtents& given) {
+  ProductExtents extents = given;
+  extents.rows = round_up(given.rows, kRowBlock);
+  ProductTiles tiles{{given.rows, choose_row_tile(extents)}, {extents.columns, std::max<std::int64_t>(extents.columns, 1)}};
   const bool large = extents.columns * extents.depth * extents.element_bytes > kCachedWeightBytes;
   if (large) tiles.rows.tile = 2 * kSmallestRowTile;
   if (tiles.rows.count() >= kTilesForBalance && !large) return tiles;
   const std::int64_t wanted = ceil_div(2 * kTilesForBalance, std::max<std::int64_t>(tiles.rows.count(), 1));
   const std::int64_t even = round_up(ceil_div(extents.columns, wanted), kColumnBlock);
   // A tile that is too cheap costs more in calls than balance gains.
-  const std::int64_t operations_per_column = 2 * std::min(tiles.rows.tile, std::max<std::int64_t>(extents.rows, 1)) * extents.depth;
-  const std::int64_t cheapest = round_up(ceil_div(kWorthwhileOperations / 4, operations_per_column), kColumnBlock);
+  const std::int64_t operations_per_column = 2 * std::max(std::min(tiles.rows.tile, extents.rows), kRowBlock) * extents.depth;
+  const std::int64_t cheapest =
+      round_up(ceil_div(kWorthwhileOperations / 4, std::max<std::int64_t>(operations_per_column, 1)), kColumnBlock);
   tiles.columns.tile = std::clamp(std::max(even, cheapest), kColumnBlock, kStagedColumns);
   if (!large && tiles.columns.tile >= extents.columns) tiles.columns.tile = std::max<std::int64_t>(extents.columns, 1);
   return tiles;

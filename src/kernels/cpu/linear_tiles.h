@@ -40,9 +40,10 @@ struct ProductTiles {
   [[nodiscard]] std::int64_t count() const { return rows.count() * columns.count(); }
 };
 
-/// A function of the extents only (never of the thread count). Tiles of 64 rows and all columns write their results in place and
-/// already run at 95 % of peak from packed weights; cheap rows get taller tiles, because calling a product costs about a microsecond;
-/// few rows, or weights larger than a share of the last-level cache, are cut along the columns too, at the price of copying the tile out.
+/// A function of the extents only, rows rounded up to whole blocks, and never of the thread count. Tiles of 64 rows and all columns write
+/// their results in place and already run at 95 % of peak from packed weights; cheap rows get taller tiles, because calling a product costs
+/// about a microsecond; few rows, or weights larger than a share of the last-level cache, are cut along the columns too, at the price of
+/// copying the tile out.
 ProductTiles choose_product_tiles(const ProductExtents& extents);
 
 /// Rows of dW (N, K) that one tile owns over the whole sum.
