@@ -1,0 +1,54 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "train/train_settings.h"
+
+namespace flashbert {
+
+/// One key of `train` and `eval`: the same name is an option (--global-batch), a TOML key (global_batch) and an environment variable
+/// (FLASHBERT_GLOBAL_BATCH). THE list is train_keys(); to add an option, add a member to TrainSettings and a row there.
+struct KeySpec {
+  enum class Kind { kText, kNumber, kBoolean };
+  std::string name;
+  Kind kind = Kind::kText;
+  std::string help;
+  std::function<void(TrainSettings&, const std::string&)> set;  ///< throws ConfigError
+  std::function<std::string(const TrainSettings&)> get;         ///< text that set() reads back
+};
+const std::vector<KeySpec>& train_keys();
+
+/// "global-batch" -> "global_batch", "FLASHBERT_GLOBAL_BATCH".
+std::string toml_name(const std::string& key);
+std::string environment_name(const std::string& key);
+
+/// What the sources said, as text: highest rank first.
+struct SettingSources {
+  std::vector<std::pair<std::string, std::string>> command_line;  ///< key (with '-') and text
+  std::filesystem::path config_file;                              ///< empty = none
+  std::map<std::string, std::string> environment;                 ///< all FLASHBERT_* variables
+};
+
+struct ResolvedSettings {
+  TrainSettings values;
+  std::map<std::string, std::string>
+      origins;                     ///< key -> "command line", "file demo.toml", "environment FLASHBERT_SEED", "default", "model file x"
+  std::vector<std::string> notes;  ///< for the log: unknown variables with the nearest key, how gelu is read
+};
+
+/// Command line > file > environment > default; `model` names a Hugging Face config.json that ranks just above the defaults.
+/// Throws ConfigError: unknown key (with the nearest), wrong type or range (with option, value, limit), broken TOML (with line).
+ResolvedSettings resolve_settings(const SettingSources& sources);
+
+/// The FLASHBERT_* variables of this process.
+std::map<std::string, std::string> flashbert_environment();
+
+/// All keys with values and origins as TOML; reads back to the same settings. Ends with the environment variables that matter, as comments.
+std::string settings_text(const ResolvedSettings& settings);
+
+}  // namespace flashbert

@@ -1,0 +1,217 @@
+#include <limits>
+
+#include "commands/numbers.h"
+#include "commands/settings.h"
+#include "core/error.h"
+
+namespace flashbert {
+namespace {
+
+using Kind = KeySpec::Kind;
+constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 4;
+
+/// Builds rows whose members are reached by a function from settings to a reference.
+class Table {
+ public:
+  template <class Access>
+  void text(const char* name, const char* help, Access access) {
+    keys_.push_back({name, Kind::kText, help, [access](TrainSettings& s, const std::string& value) { access(s) = value; },
+                     [access](const TrainSettings& s) { return access(const_cast<TrainSettings&>(s)); }});
+  }
+  template <class Access>
+  void integer(const char* name, const char* help, std::int64_t low, std::int64_t high, Access access) {
+    const std::string option = name;
+    keys_.push_back({name, Kind::kNumber, help,
+                     [=](TrainSettings& s, const std::string& value) { access(s) = parse_integer(option, value, low, high); },
+                     [access](const TrainSettings& s) { return std::to_string(access(const_cast<TrainSettings&>(s))); }});
+  }
+  template <class Access>
+  void real(const char* name, const char* help, double low, double high, Access access) {
+    const std::string option = name;
+    keys_.push_back({name, Kind::kNumber, help,
+                     [=](TrainSettings& s, const std::string& value) {
+                       access(s) = static_cast<std::remove_reference_t<decltype(access(s))>>(parse_real(option, value, low, high));
+                     },
+                     [access](const TrainSettings& s) {
+                       // A float prints with its own digits, not those of the double next to it.
+                       const auto value = access(const_cast<TrainSettings&>(s));
+                       std::string text = fmt::format("{}", value);
+                       return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+                     }});
+  }
+  template <class Access>
+  void boolean(const char* name, const char* help, Access access) {
+    const std::string option = name;
+    keys_.push_back({name, Kind::kBoolean, help,
+                     [=](TrainSettings& s, const std::string& value) { access(s) = parse_boolean(option, value); },
+                     [access](const TrainSettings& s) { return access(const_cast<TrainSettings&>(s)) ? "true" : "false"; }});
+  }
+  template <class Enum, class Access>
+  void choice(const char* name, const char* help, std::vector<std::pair<std::string, Enum>> choices, Access access) {
+    const std::string option = name;
+    keys_.push_back({name, Kind::kText, help,
+                     [=](TrainSettings& s, const std::string& value) {
+                       std::string names;
+                       for (const auto& [text, which] : choices) {
+                         if (text == value) {
+                           access(s) = which;
+                           return;
+                         }
+                         names += (names.empty() ? "" : " or ") + text;
+                       }
+                       throw ConfigError(fmt::format("{} is '{}'; choose {}", option, value, names));
+                     },
+                     [=](const TrainSettings& s) {
+                       for (const auto& [text, which] : choices) {
+                         if (which == access(const_cast<TrainSettings&>(s))) return text;
+                       }
+                       return std::string();
+                     }});
+  }
+  void seed(const char* name, const char* help) {
+    const std::string option = name;
+    keys_.push_back({name, Kind::kNumber, help, [=](TrainSettings& s, const std::string& value) { s.seed = parse_unsigned(option, value); },
+                     [](const TrainSettings& s) { return std::to_string(s.seed); }});
+  }
+  std::vector<KeySpec> take() { return std::move(keys_); }
+
+ private:
+  std::vector<KeySpec> keys_;
+};
+
+void add_data_and_model(Table& table) {
+  table.text(
+      "train-data", "file or folder of shards", [](TrainSettings & s) -> auto& { return s.train_data; });
+  table.text(
+      "eval-data", "file or folder of shards; without it nothing is evaluated", [](TrainSettings & s) -> auto& { return s.eval_data; });
+  table.text(
+      "init", "random, or a safetensors checkpoint (file or folder)", [](TrainSettings & s) -> auto& { return s.init; });
+  table.text(
+      "resume", "not in this version", [](TrainSettings & s) -> auto& { return s.resume; });
+  table.text(
+      "out", "results folder", [](TrainSettings & s) -> auto& { return s.out; });
+  table.integer(
+      "layers", "encoder layers", 1, 4000, [](TrainSettings & s) -> auto& { return s.model.layers; });
+  table.integer(
+      "hidden", "hidden size", 8, 65536, [](TrainSettings & s) -> auto& { return s.model.hidden; });
+  table.integer(
+      "heads", "attention heads", 1, 65535, [](TrainSettings & s) -> auto& { return s.model.heads; });
+  table.integer(
+      "intermediate", "inner size of the feed-forward layers", 8, 1 << 20, [](TrainSettings & s) -> auto& { return s.model.intermediate; });
+  table.integer(
+      "vocab", "vocabulary size", 8, 1 << 24, [](TrainSettings & s) -> auto& { return s.model.vocab; });
+  table.integer(
+      "max-positions", "longest sequence", 1, 65535, [](TrainSettings & s) -> auto& { return s.model.max_positions; });
+  table.integer(
+      "type-vocab", "segments", 1, 256, [](TrainSettings & s) -> auto& { return s.model.type_vocab; });
+  table.real(
+      "hidden-dropout", "dropout rate of embeddings and sublayers", 0.0, 0.99,
+      [](TrainSettings & s) -> auto& { return s.model.hidden_dropout; });
+  table.real(
+      "attention-dropout", "dropout rate of attention probabilities", 0.0, 0.99,
+      [](TrainSettings & s) -> auto& { return s.model.attention_dropout; });
+}
+
+void add_training(Table& table) {
+  table.integer(
+      "global-batch", "samples per update over all ranks", 1, kMost, [](TrainSettings & s) -> auto& { return s.global_batch; });
+  table.integer(
+      "micro-batch", "samples at once on one rank; 0 = chosen and logged", 0, kMost,
+      [](TrainSettings & s) -> auto& { return s.micro_batch; });
+  table.integer(
+      "accum", "micro-batches an update; derived, checked if given", 0, kMost, [](TrainSettings & s) -> auto& { return s.accum; });
+  table.integer(
+      "max-predictions", "most masked positions of a sample; 0 = what the files tell, else 16 % of the length", 0, 65535,
+      [](TrainSettings & s) -> auto& { return s.max_predictions; });
+  table.integer(
+      "max-steps", "limit, 0 = none", 0, kMost, [](TrainSettings & s) -> auto& { return s.max_steps; });
+  table.integer(
+      "max-samples", "limit, 0 = none", 0, kMost, [](TrainSettings & s) -> auto& { return s.max_samples; });
+  table.real(
+      "target-accuracy", "masked-LM accuracy that ends the run", 0.0, 1.0, [](TrainSettings & s) -> auto& { return s.target_accuracy; });
+  table.integer(
+      "eval-every-samples", "0 = the MLPerf rule", 0, kMost, [](TrainSettings & s) -> auto& { return s.eval_every_samples; });
+  table.integer(
+      "eval-samples", "0 = all samples of eval-data", 0, kMost, [](TrainSettings & s) -> auto& { return s.eval_samples; });
+  table.boolean(
+      "eval-at-start", "evaluate before the first step", [](TrainSettings & s) -> auto& { return s.eval_at_start; });
+}
+
+void add_optimizer(Table& table) {
+  table.real(
+      "lr", "base learning rate", 0.0, 1e6, [](TrainSettings & s) -> auto& { return s.optimizer.lr; });
+  table.integer(
+      "lr-total-steps", "steps at whose end the rate is 0", 1, kMost,
+      [](TrainSettings & s) -> auto& { return s.optimizer.lr_total_steps; });
+  table.integer(
+      "warmup-steps", "steps of linear warm-up", 0, kMost, [](TrainSettings & s) -> auto& { return s.optimizer.warmup_steps; });
+  table.integer(
+      "start-warmup-step", "step at which the warm-up starts, may be negative", -kMost, kMost,
+      [](TrainSettings & s) -> auto& { return s.optimizer.start_warmup_step; });
+  table.real(
+      "lr-power", "power of the decay", 0.0, 100.0, [](TrainSettings & s) -> auto& { return s.optimizer.lr_power; });
+  table.real(
+      "beta1", "LAMB", 0.0, 0.9999999, [](TrainSettings & s) -> auto& { return s.optimizer.beta1; });
+  table.real(
+      "beta2", "LAMB", 0.0, 0.9999999, [](TrainSettings & s) -> auto& { return s.optimizer.beta2; });
+  table.real(
+      "epsilon", "LAMB", 0.0, 1.0, [](TrainSettings & s) -> auto& { return s.optimizer.epsilon; });
+  table.real(
+      "weight-decay", "LAMB", 0.0, 1e3, [](TrainSettings & s) -> auto& { return s.optimizer.weight_decay; });
+  table.real(
+      "clip-norm", "limit of the global gradient norm", 1e-12, 1e30, [](TrainSettings & s) -> auto& { return s.optimizer.clip_norm; });
+  table.choice<ClipOrder>(
+      "clip", "clip the gradient after or before the reduction over ranks",
+      {{"after-reduce", ClipOrder::kAfterReduce}, {"before-reduce", ClipOrder::kBeforeReduce}},
+      [](TrainSettings & s) -> auto& { return s.clip; });
+  table.choice<LossNormalisation>(
+      "loss-normalisation", "mean over the global batch, or per micro-batch as the reference does",
+      {{"global", LossNormalisation::kGlobal}, {"per-rank", LossNormalisation::kPerRank}},
+      [](TrainSettings & s) -> auto& { return s.loss_normalisation; });
+}
+
+void add_run(Table& table) {
+  table.choice<Precision>(
+      "precision", "bf16 or f32", {{"f32", Precision::kF32}, {"bf16", Precision::kBf16}},
+      [](TrainSettings & s) -> auto& { return s.precision; });
+  table.text(
+      "device", "cpu, cuda or auto", [](TrainSettings & s) -> auto& { return s.device; });
+  table.integer(
+      "threads", "0 = all cores of the binding", 0, 1024, [](TrainSettings & s) -> auto& { return s.threads; });
+  table.seed("seed", "0 = from system entropy, logged");
+  table.integer(
+      "save-every-steps", "0 = never", 0, kMost, [](TrainSettings & s) -> auto& { return s.save_every_steps; });
+  table.boolean(
+      "save-at-end", "save when the run ends, also by a signal", [](TrainSettings & s) -> auto& { return s.save_at_end; });
+  table.integer(
+      "keep", "saves kept", 1, 1000000, [](TrainSettings & s) -> auto& { return s.keep; });
+  table.text(
+      "trace-samples", "file that gets one line a sample used: step, slot, rank, shard, row",
+      [](TrainSettings & s) -> auto& { return s.trace_samples; });
+  table.text(
+      "submission-org", "log field, required for closed", [](TrainSettings & s) -> auto& { return s.submission.org; });
+  table.text(
+      "submission-division", "closed or open", [](TrainSettings & s) -> auto& { return s.submission.division; });
+  table.text(
+      "submission-status", "cloud, onprem, preview or research", [](TrainSettings & s) -> auto& { return s.submission.status; });
+  table.text(
+      "submission-platform", "log field, required for closed", [](TrainSettings & s) -> auto& { return s.submission.platform; });
+  table.boolean(
+      "tensorboard", "not in this version", [](TrainSettings & s) -> auto& { return s.tensorboard; });
+}
+
+}  // namespace
+
+const std::vector<KeySpec>& train_keys() {
+  static const std::vector<KeySpec> keys = [] {
+    Table table;
+    add_data_and_model(table);
+    add_training(table);
+    add_optimizer(table);
+    add_run(table);
+    return table.take();
+  }();
+  return keys;
+}
+
+}  // namespace flashbert
