@@ -1,11 +1,13 @@
 #include "data/hdf5_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
 
 #include "core/error.h"
+#include "data/vlen_arena.h"
 
 namespace flashbert {
 namespace fs = std::filesystem;
@@ -17,27 +19,19 @@ herr_t keep_innermost(unsigned /*depth*/, const H5E_error2_t* error, void* out) 
   return 0;
 }
 
-void silence_hdf5() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    // Before the first file is opened: the library reads the variable when a file driver opens a file, and it outranks the property.
-    ::setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1);
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-  });
-}
-
 constexpr unsigned char kSignature[] = {0x89, 'H', 'D', 'F', '\r', '\n', 0x1a, '\n'};
 
-/// The file size that a version 0 superblock records (end-of-file address), or -1.
+/// The file size that the superblock records (its end-of-file address), or -1 where it cannot be told.
 std::int64_t recorded_bytes(std::ifstream& file) {
-  constexpr int kEndOfFileOffset = 40;
-  unsigned char head[kEndOfFileOffset + 8] = {};
+  std::array<unsigned char, 52> head{};
   file.seekg(0);
-  if (!file.read(reinterpret_cast<char*>(head), sizeof head) || head[8] > 1 || head[13] != 8) return -1;
-  const int start = head[8] == 0 ? kEndOfFileOffset : kEndOfFileOffset + 4;
-  if (start + 8 > static_cast<int>(sizeof head)) return -1;
+  file.read(reinterpret_cast<char*>(head.data()), static_cast<std::streamsize>(head.size()));
+  const unsigned version = head[8];
+  const unsigned offset_bytes = version < 2 ? head[13] : head[9];
+  const std::size_t start = version == 0 ? 40 : version == 1 ? 44 : 28;
+  if (version > 3 || offset_bytes != 8 || file.gcount() < static_cast<std::streamsize>(start + 8)) return -1;
   std::uint64_t value = 0;
-  for (int i = 7; i >= 0; --i) value = value << 8 | head[start + i];
+  for (std::size_t i = 8; i-- > 0;) value = value << 8 | head[start + i];
   return static_cast<std::int64_t>(value);
 }
 
@@ -85,6 +79,24 @@ std::string storage_name(hid_t properties) {
   return text;
 }
 
+/// Memory for what a header claims; a claim that no machine can hold is the file's fault.
+template <class T>
+std::vector<T> allocate(const fs::path& path, const DatasetDescription& dataset) {
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : dataset.shape) {
+    check<InputError>(extent == 0 || elements <= kMostElements / extent, "{}: dataset {} claims more than {} elements; the file is damaged",
+                      path.string(), dataset.name, kMostElements);
+    elements *= extent;
+  }
+  try {
+    return std::vector<T>(static_cast<std::size_t>(elements));
+  } catch (const std::bad_alloc&) {
+    throw InputError(fmt::format("{}: dataset {} claims {} elements, more than memory holds; make smaller shards or copy the file again",
+                                 path.string(), dataset.name, elements));
+  }
+}
+
 std::vector<std::int64_t> extents(hid_t space) {
   const int rank = H5Sget_simple_extent_ndims(space);
   std::vector<hsize_t> sizes(static_cast<std::size_t>(std::max(rank, 0)));
@@ -94,6 +106,16 @@ std::vector<std::int64_t> extents(hid_t space) {
 
 }  // namespace
 
+void prepare_hdf5() {
+  // Before the first file is opened: the library reads the variable when it starts a file driver, and it outranks the property.
+  static std::once_flag once;
+  std::call_once(once, [] { ::setenv("HDF5_USE_FILE_LOCKING", "FALSE", 1); });
+  // A thread-safe library keeps one error stack, with its own printing, per thread.
+  thread_local bool silent = false;
+  if (!silent) H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+  silent = true;
+}
+
 std::string hdf5_error() {
   std::string text;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_innermost, &text);
@@ -102,7 +124,7 @@ std::string hdf5_error() {
 }
 
 Hdf5File::Hdf5File(const fs::path& path) : path_(path) {
-  silence_hdf5();
+  prepare_hdf5();
   std::error_code error;
   check<InputError>(fs::is_regular_file(path, error), "{} does not exist or is no regular file", path.string());
   std::ifstream raw(path, std::ios::binary);
@@ -158,10 +180,8 @@ std::vector<std::int32_t> Hdf5File::read(const std::string& name) const {
   const DatasetDescription description = describe(name);
   check<InputError>(description.type.find("int") != std::string::npos && !description.type.starts_with("vlen"),
                     "{}: dataset {} holds {}, not integers", path_.string(), name, description.type);
-  std::int64_t elements = 1;
-  for (const std::int64_t extent : description.shape) elements *= extent;
-  std::vector<std::int32_t> values(static_cast<std::size_t>(elements));
-  if (elements == 0) return values;
+  std::vector<std::int32_t> values = allocate<std::int32_t>(path_, description);
+  if (values.empty()) return values;
   check<InputError>(H5Dread(dataset.get(), H5T_NATIVE_INT32, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()) >= 0,
                     "{}: cannot read dataset {}: {}", path_.string(), name, hdf5_error());
   return values;
@@ -176,11 +196,13 @@ Hdf5File::Ragged Hdf5File::read_ragged(const std::string& name) const {
   Ragged ragged;
   ragged.offsets.push_back(0);
   if (description.shape[0] == 0) return ragged;
-  std::vector<hvl_t> rows(static_cast<std::size_t>(description.shape[0]));
+  std::vector<hvl_t> rows = allocate<hvl_t>(path_, description);
   const Hdf5Handle type(H5Tvlen_create(H5T_NATIVE_INT32), H5Tclose);
-  const Hdf5Handle space(H5Dget_space(dataset.get()), H5Sclose);
-  check<InputError>(H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, rows.data()) >= 0, "{}: cannot read dataset {}: {}",
-                    path_.string(), name, hdf5_error());
+  const Hdf5Handle transfer(H5Pcreate(H5P_DATASET_XFER), H5Pclose);
+  VlenArena arena;
+  H5Pset_vlen_mem_manager(transfer.get(), VlenArena::allocate, &arena, VlenArena::release, &arena);
+  check<InputError>(H5Dread(dataset.get(), type.get(), H5S_ALL, H5S_ALL, transfer.get(), rows.data()) >= 0,
+                    "{}: cannot read dataset {}: {}", path_.string(), name, hdf5_error());
   std::size_t total = 0;
   for (const hvl_t& row : rows) total += row.len;
   ragged.values.reserve(total);
@@ -190,12 +212,14 @@ Hdf5File::Ragged Hdf5File::read_ragged(const std::string& name) const {
     if (row.len > 0) ragged.values.insert(ragged.values.end(), values, values + row.len);
     ragged.offsets.push_back(static_cast<std::int64_t>(ragged.values.size()));
   }
-#if H5_VERSION_GE(1, 12, 0)
-  H5Treclaim(type.get(), space.get(), H5P_DEFAULT, rows.data());
-#else
-  H5Dvlen_reclaim(type.get(), space.get(), H5P_DEFAULT, rows.data());
-#endif
   return ragged;
+}
+
+std::vector<DatasetDescription> describe_datasets(const fs::path& path) {
+  const Hdf5File file(path);
+  std::vector<DatasetDescription> descriptions;
+  for (const std::string& name : file.dataset_names()) descriptions.push_back(file.describe(name));
+  return descriptions;
 }
 
 }  // namespace flashbert

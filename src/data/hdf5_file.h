@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "data/shard_description.h"
 
 namespace flashbert {
 
@@ -38,13 +41,9 @@ class Hdf5Handle {
   Close close_ = nullptr;
 };
 
-/// One dataset as the file describes it.
-struct DatasetDescription {
-  std::string name;
-  std::string type;  ///< "int16", "uint8", "vlen int16", "float32", ...
-  std::vector<std::int64_t> shape;
-  std::string storage;  ///< "contiguous", "chunked", "chunked, deflate 4", ...
-};
+/// Turns off HDF5's file locking, whatever the environment says, and its printing of errors in the calling thread. Every function here
+/// calls it; call it before using the library directly.
+void prepare_hdf5();
 
 /// The library's error stack as one line (innermost cause), and the stack cleared. Call right after a failed HDF5 call.
 std::string hdf5_error();
@@ -66,6 +65,9 @@ class Hdf5File {
   struct Ragged {
     std::vector<std::int32_t> values;
     std::vector<std::int64_t> offsets;
+    [[nodiscard]] std::span<const std::int32_t> row(std::size_t index) const {
+      return {values.data() + offsets[index], static_cast<std::size_t>(offsets[index + 1] - offsets[index])};
+    }
   };
   [[nodiscard]] Ragged read_ragged(const std::string& name) const;
 

@@ -1,11 +1,12 @@
 #include "data/loader.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <map>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 
 #include "core/error.h"
@@ -46,7 +47,7 @@ std::vector<std::int64_t> shard_sizes(const DataSet& data) {
   return sizes;
 }
 
-/// Samples by running index: keeps the shards of one window in memory.
+/// Samples by running index: keeps the shards of one window in memory, and of the next one those read ahead.
 class WindowedSamples {
  public:
   WindowedSamples(const DataSet& data, const LoaderOptions& options)
@@ -54,38 +55,60 @@ class WindowedSamples {
 
   /// Valid until a call with an index outside the window.
   SampleView at(std::int64_t index, SampleId* id) {
-    if (window_.order.empty() || index < window_.first_index ||
-        index >= window_.first_index + static_cast<std::int64_t>(window_.order.size())) {
-      open_window(index);
-    }
+    if (!window_.holds(index)) open_window(index);
     *id = window_.order[static_cast<std::size_t>(index - window_.first_index)];
     return stores_.at(id->shard)[id->row];
   }
 
+  /// Reads one more shard of the next window if one is missing. Called between steps, so that a window's end does not make training
+  /// wait for all its successor's shards at once.
+  void read_ahead() {
+    if (window_.order.empty()) return;
+    if (next_.order.empty()) next_ = order_.window_at(window_.end());
+    for (const std::int32_t shard : next_.shards) {
+      if (stores_.contains(shard)) continue;
+      read(shard);
+      return;
+    }
+  }
+
  private:
   void open_window(std::int64_t index) {
-    window_ = order_.window_at(index);
-    std::map<std::int32_t, SampleStore> next;
+    window_ = next_.holds(index) ? std::move(next_) : order_.window_at(index);
+    next_ = {};
+    std::erase_if(stores_, [&](const auto& held) {
+      return std::find(window_.shards.begin(), window_.shards.end(), held.first) == window_.shards.end();
+    });
     for (const std::int32_t shard : window_.shards) {
-      // A shard that stays (every shard, where one window holds all) is not read again.
-      const auto held = stores_.find(shard);
-      next.emplace(shard,
-                   held != stores_.end() ? std::move(held->second) : read_shard(data_.shards[static_cast<std::size_t>(shard)], limits_));
+      if (!stores_.contains(shard)) read(shard);
     }
-    stores_ = std::move(next);
   }
+  void read(std::int32_t shard) { stores_.emplace(shard, read_shard(data_.shards[static_cast<std::size_t>(shard)], limits_)); }
+
   const DataSet& data_;
   SampleLimits limits_;
   SampleOrder order_;
-  SampleOrder::Window window_;
+  SampleOrder::Window window_, next_;
   std::map<std::int32_t, SampleStore> stores_;
 };
+
+void check_options(const LoaderOptions& options, int depth) {
+  check<ConfigError>(options.ranks > 0 && options.rank >= 0 && options.rank < options.ranks, "rank {} is not one of {} ranks", options.rank,
+                     options.ranks);
+  check<ConfigError>(options.global_batch > 0 && options.global_batch % options.ranks == 0,
+                     "global-batch {} cannot be shared equally by {} ranks; choose a multiple", options.global_batch, options.ranks);
+  check<ConfigError>(options.micro_batch > 0, "micro-batch is {}; at least 1 is needed", options.micro_batch);
+  check<ConfigError>(options.first_step >= 0 && depth > 0, "the loader cannot start at step {} with {} steps ahead", options.first_step,
+                     depth);
+}
 
 }  // namespace
 
 struct Loader::Implementation {
   Implementation(DataSet set, const LoaderOptions& loader_options, int depth)
-      : data(std::move(set)), options(loader_options), samples(data, options), slots(static_cast<std::size_t>(depth) + 1) {
+      : data(std::move(set)), options(loader_options), samples(data, options) {
+    check_options(options, depth);
+    slots.resize(static_cast<std::size_t>(depth) + 1);
     const std::int64_t own = options.global_batch / options.ranks;
     for (StepBatch& slot : slots) {
       slot.micro_batches.resize(static_cast<std::size_t>((own + options.micro_batch - 1) / options.micro_batch));
@@ -108,12 +131,25 @@ struct Loader::Implementation {
       const SampleView sample = samples.at(index, &id);
       out.global_masked += static_cast<std::int64_t>(sample.masked_positions.size());
       out.global_tokens += static_cast<std::int64_t>(sample.token_ids.size());
+      check_capacity(sample, id);
       if (slot < first_own || slot >= first_own + own) continue;
       out.slots.push_back(id);
       out.micro_batches[static_cast<std::size_t>((slot - first_own) / options.micro_batch)].append(sample,
                                                                                                    static_cast<std::uint64_t>(index));
     }
     for (PackedBatch& batch : out.micro_batches) batch.finish();
+  }
+
+  /// Buffers are planned for the capacity's share of one sequence; a longer or denser sample would not fit them.
+  void check_capacity(const SampleView& sample, const SampleId& id) const {
+    const BatchCapacity& capacity = options.capacity;
+    if (capacity.sequences == 0) return;
+    const auto refuse_above = [&](std::size_t count, std::int64_t most, const char* what) {
+      check<InputError>(static_cast<std::int64_t>(count) <= most, "{}: row {} has {} {}, the run is planned for at most {} a sample",
+                        data.shards[static_cast<std::size_t>(id.shard)].path.string(), id.row, count, what, most);
+    };
+    refuse_above(sample.token_ids.size(), capacity.tokens / capacity.sequences, "tokens");
+    refuse_above(sample.masked_positions.size(), capacity.masked / capacity.sequences, "masked positions");
   }
 
   /// The thread: fills free slots in ring order until told to stop.
@@ -129,6 +165,8 @@ struct Loader::Implementation {
         lock.lock();
         ++composed;
         changed.notify_all();
+        lock.unlock();
+        samples.read_ahead();
       }
     } catch (...) {
       const std::lock_guard lock(mutex);
@@ -138,6 +176,7 @@ struct Loader::Implementation {
   }
 
   const StepBatch& next() {
+    if (!thread.joinable()) throw std::logic_error("Loader::next() before start()");
     const auto start = std::chrono::steady_clock::now();
     std::unique_lock lock(mutex);
     if (current >= 0) {

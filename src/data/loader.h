@@ -49,13 +49,15 @@ struct StepBatch {
 /// in the thread is rethrown by next(). The first byte of a sample is read by the first call of start().
 class Loader {
  public:
+  /// Throws ConfigError for a rank, batch or depth that makes no sense. Samples with more tokens or masked positions than the capacity
+  /// has room for per sequence are refused by next() (a capacity of 0 sequences is not checked).
   Loader(DataSet data, const LoaderOptions& options, int depth = 2);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
   void start();
-  /// The next step's batches; blocks until composed. The reference stays valid until the following call. wait_s() tells the time
-  /// the last call blocked.
+  /// The next step's batches; blocks until composed. Call start() before. The reference stays valid until the following call. wait_s()
+  /// tells the time the last call blocked.
   const StepBatch& next();
   [[nodiscard]] double wait_s() const;
 

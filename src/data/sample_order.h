@@ -25,6 +25,8 @@ class SampleOrder {
     std::int64_t first_index = 0;  ///< running index of the window's first sample
     std::vector<std::int32_t> shards;
     std::vector<SampleId> order;  ///< the window's samples in training order
+    [[nodiscard]] std::int64_t end() const { return first_index + static_cast<std::int64_t>(order.size()); }
+    [[nodiscard]] bool holds(std::int64_t index) const { return index >= first_index && index < end(); }
   };
   /// The window that holds running index `index` (0-based, unbounded: epochs follow each other).
   [[nodiscard]] Window window_at(std::int64_t index) const;

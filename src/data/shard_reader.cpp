@@ -65,13 +65,14 @@ class Collector {
     refuse(raw.positions.size() != raw.labels.size(), row, "has {} masked positions and {} labels", raw.positions.size(),
            raw.labels.size());
     segments_.clear();
+    const std::int64_t segments_limit = limits_.type_vocab > 0 ? limits_.type_vocab : 256;  // a segment id is one byte
     for (std::int64_t i = 0; i < length; ++i) {
       const std::int32_t id = raw.ids[static_cast<std::size_t>(i)];
       refuse(id < 0 || (limits_.vocab > 0 && id >= limits_.vocab), row, "has token id {} at position {}, the vocabulary has {}", id, i,
              limits_.vocab);
       const std::int32_t segment = raw.segments[static_cast<std::size_t>(i)];
-      refuse(segment < 0 || segment >= limits_.type_vocab, row, "has segment id {} at position {}, the model has {} segments", segment, i,
-             limits_.type_vocab);
+      refuse(segment < 0 || segment >= segments_limit, row, "has segment id {} at position {}, the model has {} segments", segment, i,
+             segments_limit);
       segments_.push_back(static_cast<std::uint8_t>(segment));
     }
     check_masks(raw, length, row);
@@ -159,11 +160,6 @@ SampleStore read_fixed(const ShardInfo& info, const SampleLimits& limits) {
   return collector.take();
 }
 
-std::span<const std::int32_t> ragged_row(const Hdf5File::Ragged& ragged, std::int64_t row) {
-  const std::int64_t begin = ragged.offsets[static_cast<std::size_t>(row)];
-  return part(ragged.values, begin, ragged.offsets[static_cast<std::size_t>(row) + 1] - begin);
-}
-
 SampleStore read_varlength(const ShardInfo& info, const SampleLimits& limits) {
   const Hdf5File file(info.path);
   const auto ids = file.read_ragged(kInputIds);
@@ -174,10 +170,10 @@ SampleStore read_varlength(const ShardInfo& info, const SampleLimits& limits) {
   Collector collector(info, limits);
   collector.store().reserve(info.samples, static_cast<std::int64_t>(ids.values.size()), static_cast<std::int64_t>(positions.values.size()));
   for (std::int64_t row = 0; row < info.samples; ++row) {
-    collector.append({.ids = ragged_row(ids, row),
-                      .segments = ragged_row(segments, row),
-                      .positions = ragged_row(positions, row),
-                      .labels = ragged_row(labels, row),
+    collector.append({.ids = ids.row(static_cast<std::size_t>(row)),
+                      .segments = segments.row(static_cast<std::size_t>(row)),
+                      .positions = positions.row(static_cast<std::size_t>(row)),
+                      .labels = labels.row(static_cast<std::size_t>(row)),
                       .next_sentence_label = next[static_cast<std::size_t>(row)]},
                      row);
   }

@@ -34,9 +34,10 @@ struct SampleLimits {
   std::int64_t type_vocab = 2;
 };
 
-/// Shards of a training or evaluation set in a fixed order: a file, or all regular files of a folder that start with the HDF5
-/// signature and whose name starts with "part" (if none does: all HDF5 files), sorted by name; .lst and other files are ignored.
-/// Throws InputError naming the path: missing, empty folder, no HDF5 file in it, not an HDF5 file.
+/// Shards of a training or evaluation set in a fixed order: a file, or all regular files of a folder whose name starts with "part",
+/// whatever is in them, so that a damaged shard is refused later and not passed over (if there is none: all files that start with the
+/// HDF5 signature), sorted by name; .lst and other files are ignored.
+/// Throws InputError naming the path: missing, empty folder, no HDF5 file in it.
 std::vector<std::filesystem::path> list_shards(const std::filesystem::path& path);
 
 /// Opens read-only, with HDF5's file locking off whatever the environment says. Throws InputError naming file and dataset:
