@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "data/dataset_names.h"
 #include "data/hdf5_file.h"
 #include "data/shard_reader.h"
 
@@ -91,16 +92,15 @@ std::string SampleFingerprint::samples_sorted_sha256() const {
 }
 
 std::string hdf5_md5(const std::filesystem::path& path) {
-  constexpr const char* kInputIds = "input_ids";
   const Hdf5File file(path);
-  const DatasetDescription ids = file.describe(kInputIds);
+  const DatasetDescription ids = file.describe(dataset_names::kInputIds);
   RowDigests rows;
   if (ids.type.starts_with("vlen")) {
-    const Hdf5File::Ragged ragged = file.read_ragged(kInputIds);
+    const Hdf5File::Ragged ragged = file.read_ragged(dataset_names::kInputIds);
     for (std::size_t row = 0; row + 1 < ragged.offsets.size(); ++row) rows.add(ragged.row(row));
     return rows.hex();
   }
-  const std::vector<std::int32_t> values = file.read(kInputIds);
+  const std::vector<std::int32_t> values = file.read(dataset_names::kInputIds);
   const auto width = static_cast<std::size_t>(ids.shape.size() == 2 ? ids.shape[1] : 1);
   for (std::size_t begin = 0; begin < values.size(); begin += width) rows.add({values.data() + begin, width});
   return rows.hex();

@@ -5,18 +5,14 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "data/dataset_names.h"
 #include "data/hdf5_file.h"
 
 namespace flashbert {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kInputIds = "input_ids";
-constexpr const char* kInputMask = "input_mask";
-constexpr const char* kSegmentIds = "segment_ids";
-constexpr const char* kPositions = "masked_lm_positions";
-constexpr const char* kLabels = "masked_lm_ids";
-constexpr const char* kNextSentence = "next_sentence_labels";
+using namespace dataset_names;
 
 bool has_hdf5_signature(const fs::path& path) {
   std::array<char, 8> start{};
