@@ -1,0 +1,104 @@
+#include "commands/command_line.h"
+
+#include "commands/numbers.h"
+#include "commands/settings.h"
+#include "core/build_info.h"
+#include "core/context.h"
+#include "core/log.h"
+
+namespace flashbert {
+namespace {
+
+std::string version_text() {
+  std::string text = fmt::format("flashbert {}\n", version());
+  for (const auto& [name, value] : build_info()) {
+    if (name != "version" && !value.empty()) text += fmt::format("{:<12} {}\n", name, value);
+  }
+  text += fmt::format("{:<12} {}", "processor", name_of(detect_isa()));
+  return text;
+}
+
+/// The deepest subcommand that was chosen.
+const CLI::App* chosen(const CLI::App& app) {
+  const CLI::App* at = &app;
+  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  return at;
+}
+
+std::vector<std::string> known_words(const CLI::App& app) {
+  std::vector<std::string> words;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
+  }
+  for (const CLI::App* command : app.get_subcommands(nullptr)) words.push_back(command->get_name());
+  return words;
+}
+
+[[noreturn]] void refuse_word(const CLI::App& app, const std::string& word) {
+  const std::string bare = word.substr(0, word.find('='));
+  const std::string near = nearest(bare, known_words(app));
+  throw ConfigError(fmt::format("{}: unknown {} {}{}; see flashbert {} --help", app.get_name(), bare.starts_with("-") ? "option" : "word",
+                                bare, near.empty() ? "" : fmt::format(", the nearest known is {}", near),
+                                app.get_parent() != nullptr ? app.get_name() : ""));
+}
+
+void allow_extras_everywhere(CLI::App& app) {
+  app.allow_extras();
+  for (CLI::App* command : app.get_subcommands(nullptr)) allow_extras_everywhere(*command);
+}
+
+void add_log_level(CLI::App& app, std::string& level) {
+  for (CLI::App* command : app.get_subcommands(nullptr)) {
+    add_log_level(*command, level);
+    command->add_option("--log-level", level, "trace, debug, info, warn, error or off");
+  }
+}
+
+}  // namespace
+
+void KeyOptions::add_to(CLI::App& command) {
+  command.add_option("--config", config_file, "TOML file with keys (names with _ for -)");
+  const auto note = [this](const std::string& key) { return [this, key](const std::string& value) { given_.emplace_back(key, value); }; };
+  for (const KeySpec& key : train_keys()) {
+    CLI::Option* const option = command.add_option_function<std::string>("--" + key.name, note(key.name), key.help);
+    option->default_str(key.get(TrainSettings{}))->take_last()->trigger_on_parse();
+    if (key.kind == KeySpec::Kind::kBoolean) option->expected(0, 1);
+  }
+  command.add_option_function<std::string>("--model", note("model"), "Hugging Face config.json; explicit keys override it");
+}
+
+ExitCode run_command_line(int argc, char** argv, Communicator& communicator) {
+  CLI::App app("flashbert: the MLPerf Training BERT benchmark in one program", "flashbert");
+  app.set_version_flag("--version", version_text);
+  app.require_subcommand(1);
+  app.set_help_all_flag();
+  std::string log_level = "info";
+  Action action;
+  add_train_command(app, action);
+  add_eval_command(app, action);
+  add_data_command(app, action);
+  add_checkpoint_command(app, action);
+  add_bench_command(app, action);
+  add_log_level(app, log_level);
+  allow_extras_everywhere(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {  // --help, --version
+      if (communicator.root()) app.exit(error);
+      return ExitCode::kGood;
+    }
+    const auto words = chosen(app)->remaining();
+    if (!words.empty()) refuse_word(*chosen(app), words.front());
+    throw ConfigError(fmt::format("{}; see flashbert --help", error.what()));
+  }
+  const CLI::App* const command = chosen(app);
+  for (const CLI::App* at = command; at != nullptr; at = at->get_parent()) {
+    if (!at->remaining().empty()) refuse_word(*at, at->remaining().front());
+  }
+  configure_log(communicator.rank(), log_level);
+  CommandContext context{communicator};
+  return action(context);
+}
+
+}  // namespace flashbert

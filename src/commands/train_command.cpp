@@ -1,0 +1,80 @@
+#include <nlohmann/json.hpp>
+
+#include "commands/command_line.h"
+#include "commands/settings.h"
+#include "core/log.h"
+#include "train/trainer.h"
+
+namespace flashbert {
+namespace {
+
+struct TrainOptions {
+  KeyOptions keys;
+  bool overwrite = false;
+  bool dry_run = false;
+  bool json = false;
+};
+
+ResolvedSettings resolve(const TrainOptions& options, const Communicator& communicator) {
+  ResolvedSettings resolved = resolve_settings(
+      {.command_line = options.keys.given(), .config_file = options.keys.config_file, .environment = flashbert_environment()});
+  resolved.values.overwrite = options.overwrite;
+  resolved.values.dry_run = options.dry_run;
+  if (communicator.root()) {
+    for (const std::string& note : resolved.notes) spdlog::warn("{}", note);
+  }
+  return resolved;
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<TrainOptions>();  // shared by the parser's callback and the action
+  CLI::App* const command = app.add_subcommand("train", "Train to the target accuracy and write an MLPerf log");
+  command->footer("Example: flashbert train --config configs/demo.toml --train-data data/train --eval-data data/eval --out results/first");
+  options->keys.add_to(*command);
+  command->add_flag("--overwrite", options->overwrite, "replace results that lie in --out");
+  command->add_flag("--dry-run", options->dry_run, "print settings, memory plan and evaluation points; train nothing");
+  command->callback([options, &action] {
+    action = [options](CommandContext& context) {
+      const ResolvedSettings resolved = resolve(*options, context.communicator);
+      const std::string text = settings_text(resolved);
+      if (context.communicator.root()) {
+        if (options->dry_run) {
+          fmt::print("{}\n", text);
+        } else {
+          spdlog::info("settings\n{}", text);
+        }
+      }
+      return run_training(resolved.values, text, context.communicator);
+    };
+  });
+}
+
+void add_eval_command(CLI::App& app, Action& action) {
+  const auto options = std::make_shared<TrainOptions>();
+  CLI::App* const command = app.add_subcommand("eval", "Masked-LM and next-sentence accuracy of a checkpoint");
+  command->footer("Example: flashbert eval --init checkpoint.safetensors --model config.json --eval-data data/eval --json");
+  options->keys.add_to(*command);
+  command->add_flag("--json", options->json, "one JSON document on standard output");
+  command->callback([options, &action] {
+    action = [options](CommandContext& context) {
+      const ResolvedSettings resolved = resolve(*options, context.communicator);
+      const EvaluationResult r = run_evaluation(resolved.values, context.communicator);
+      if (!context.communicator.root()) return ExitCode::kGood;
+      if (options->json) {
+        const nlohmann::ordered_json json = {{"accuracy", r.accuracy},        {"correct", r.correct},   {"masked", r.masked},
+                                             {"samples", r.samples},          {"mlm_loss", r.mlm_loss}, {"nsp_loss", r.nsp_loss},
+                                             {"nsp_accuracy", r.nsp_accuracy}};
+        fmt::print("{}\n", json.dump());
+      } else {
+        fmt::print("masked-LM accuracy      {:.5f} ({} of {} masked tokens in {} samples)\n", r.accuracy, r.correct, r.masked, r.samples);
+        fmt::print("masked-LM loss          {:.5f}\nnext-sentence loss      {:.5f}\nnext-sentence accuracy  {:.5f}\n", r.mlm_loss,
+                   r.nsp_loss, r.nsp_accuracy);
+      }
+      return ExitCode::kGood;
+    };
+  });
+}
+
+}  // namespace flashbert
