@@ -26,7 +26,9 @@ std::vector<std::string> read_vocabulary(const std::filesystem::path& path) {
   return words;
 }
 
-struct RowRange { std::int64_t begin = 0, end = 0; };
+struct RowRange {
+  std::int64_t begin = 0, end = 0;
+};
 RowRange parse_rows(const std::string& text, std::int64_t samples) {
   const auto colon = text.find(':');
   check<ConfigError>(colon != std::string::npos, "--rows is '{}'; write first:end, for example 0:3", text);
@@ -52,8 +54,10 @@ ExitCode inspect(const InspectOptions& options) {
   const auto datasets = describe_datasets(options.file);
   const auto digests = fingerprints(options.file);
   if (options.json) {
-    nlohmann::ordered_json json = {{"layout", layout}, {"samples", info.samples}, {"datasets", nlohmann::ordered_json::array()}, {"fingerprints", digests}};
-    for (const auto& d : datasets) json["datasets"].push_back({{"name", d.name}, {"type", d.type}, {"shape", d.shape}, {"storage", d.storage}});
+    nlohmann::ordered_json json = {
+        {"layout", layout}, {"samples", info.samples}, {"datasets", nlohmann::ordered_json::array()}, {"fingerprints", digests}};
+    for (const auto& d : datasets)
+      json["datasets"].push_back({{"name", d.name}, {"type", d.type}, {"shape", d.shape}, {"storage", d.storage}});
     fmt::print("{}\n", json.dump());
     return ExitCode::kGood;
   }
@@ -96,7 +100,8 @@ void add_synth(CLI::App& data, Action& action) {
   add_count(*command, "--shards", options->shards, 1, "training shards");
   command->add_option("--layout", options->layout, "varlength, fixed or fixed-int32")->default_str(options->layout);
   command
-      ->add_option_function<std::string>("--seed", [options](const std::string& text) { options->seed = parse_unsigned("--seed", text); }, "everything follows from it")
+      ->add_option_function<std::string>(
+          "--seed", [options](const std::string& text) { options->seed = parse_unsigned("--seed", text); }, "everything follows from it")
       ->default_str("1")
       ->trigger_on_parse();
   command->add_flag("--shuffle-labels", options->shuffle_labels, "labels of other samples: nothing can be learned (a control)");
@@ -104,7 +109,8 @@ void add_synth(CLI::App& data, Action& action) {
     action = [options](CommandContext& /*context*/) {
       const SynthResult r = synthesize(*options);
       fmt::print("training    {} samples, {} tokens in {}\n", r.train_samples, r.train_tokens, r.train_path.string());
-      fmt::print("evaluation  {} samples, {} tokens, {} masked in {}\n", r.eval_samples, r.eval_tokens, r.eval_masked, r.eval_path.string());
+      fmt::print("evaluation  {} samples, {} tokens, {} masked in {}\n", r.eval_samples, r.eval_tokens, r.eval_masked,
+                 r.eval_path.string());
       fmt::print("best possible masked-LM accuracy on these evaluation samples: {:.4f}\n", r.best_accuracy);
       return ExitCode::kGood;
     };

@@ -14,7 +14,8 @@ OpsPlan ops_plan(const BertConfig& config, Dtype compute, const RowCapacity& cap
                .max_logit_rows = bucket_rows(capacity.masked),
                .padded_vocab = config.padded_vocab(),
                .parameter_elements = {}};
-  for (const ParameterInfo& parameter : ParameterTable(config).parameters()) plan.parameter_elements.push_back(parameter.shape.elements());
+  const ParameterTable table(config);
+  for (const ParameterInfo& parameter : table.parameters()) plan.parameter_elements.push_back(parameter.shape.elements());
   return plan;
 }
 
