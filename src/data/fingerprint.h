@@ -19,7 +19,8 @@ class SampleFingerprint {
   void add(const SampleStore& samples);
   /// sha256 of all sample lines in the order added; call once, after the last add.
   std::string samples_sha256() { return in_order_.hex(); }
-  /// The same for any order: sha256 over the sorted sha256 (hexadecimal, one a line) of each sample line.
+  /// The same for any order: sha256 over the sorted sha256 (hexadecimal, one a line) of each sample line; a lone line
+  /// feed where there is no sample.
   [[nodiscard]] std::string samples_sorted_sha256() const;
 
  private:
