@@ -1,0 +1,110 @@
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "core/error.h"
+
+namespace flashbert {
+namespace {
+
+// Set once by main, before the tests: MPI can be started only once in a process.
+Communicator* world = nullptr;
+
+std::int64_t sum_over_ranks() {
+  const std::int64_t size = world->size();
+  return size * (size + 1) / 2;  // of rank + 1
+}
+
+TEST(Ranks, AreAsManyAsTheLauncherStarted) {
+  const char* const expected = std::getenv("FLASHBERT_EXPECTED_RANKS");
+  if (expected == nullptr) GTEST_SKIP() << "FLASHBERT_EXPECTED_RANKS tells how many ranks were started";
+  EXPECT_EQ(world->size(), std::atoi(expected));
+  EXPECT_EQ(world->root(), world->rank() == 0);
+}
+
+/// Whole numbers below 2^24 add exactly in f32 in any order; 1.5 million floats are several slices of a few MiB and a rest.
+TEST(Ranks, SumLongVectorsOfFloatsInSlices) {
+  constexpr std::size_t kCount = 1'500'001;
+  constexpr std::size_t kPeriod = 1000;
+  std::vector<float> values(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) values[i] = static_cast<float>((i % kPeriod) * static_cast<std::size_t>(world->rank() + 1));
+  world->all_reduce_sum(std::span<float>(values));
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    if (values[i] != static_cast<float>(static_cast<std::int64_t>(i % kPeriod) * sum_over_ranks())) ++wrong;
+  }
+  EXPECT_EQ(wrong, 0U);
+}
+
+TEST(Ranks, SumDoublesAndCounts) {
+  std::vector<double> reals = {0.25 * (world->rank() + 1), 1.0};
+  world->all_reduce_sum(std::span<double>(reals));
+  EXPECT_EQ(reals[0], 0.25 * static_cast<double>(sum_over_ranks()));
+  EXPECT_EQ(reals[1], world->size());
+  std::vector<std::int64_t> counts = {world->rank() + 1, std::int64_t{1} << 53};
+  world->all_reduce_sum(std::span<std::int64_t>(counts));
+  EXPECT_EQ(counts[0], sum_over_ranks());
+  EXPECT_EQ(counts[1], (std::int64_t{1} << 53) * world->size());
+}
+
+TEST(Ranks, FindTheLargest) {
+  std::vector<std::int64_t> values = {world->rank(), -world->rank()};
+  world->all_reduce_max(values);
+  EXPECT_EQ(values[0], world->size() - 1);
+  EXPECT_EQ(values[1], 0);
+}
+
+TEST(Ranks, GiveTheSameSumsAgain) {
+  const auto sum = [] {
+    std::vector<float> values(10'000);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = 1.0F / static_cast<float>(i + 3 * static_cast<std::size_t>(world->rank()) + 1);
+    world->all_reduce_sum(std::span<float>(values));
+    return values;
+  };
+  EXPECT_EQ(sum(), sum());
+}
+
+TEST(Ranks, AnEmptyVectorIsNoWork) {
+  std::vector<float> none;
+  world->all_reduce_sum(std::span<float>(none));
+  EXPECT_TRUE(none.empty());
+}
+
+TEST(Ranks, AllGetTheRootsBytes) {
+  std::vector<std::uint64_t> words(1000, static_cast<std::uint64_t>(world->rank()) + 77U);
+  world->broadcast(words.data(), words.size() * sizeof(std::uint64_t));
+  EXPECT_EQ(words, std::vector<std::uint64_t>(1000, 77U));
+}
+
+TEST(Ranks, TellTheirLinesInOrder) {
+  // Lines of different lengths: offsets must be those of the texts, not of the ranks.
+  const std::string own = "rank " + std::to_string(world->rank()) + std::string(static_cast<std::size_t>(world->rank()), '!');
+  const std::string all = world->gather_lines(own);
+  std::string expected;
+  for (int rank = 0; world->root() && rank < world->size(); ++rank) {
+    expected += "rank " + std::to_string(rank) + std::string(static_cast<std::size_t>(rank), '!') + "\n";
+  }
+  EXPECT_EQ(all, expected);
+}
+
+}  // namespace
+}  // namespace flashbert
+
+int main(int argc, char** argv) {
+  flashbert::MpiSession session(&argc, &argv);
+  const std::unique_ptr<flashbert::Communicator> communicator = flashbert::make_communicator(session);
+  flashbert::world = communicator.get();
+  testing::InitGoogleTest(&argc, argv);
+  const int result = RUN_ALL_TESTS();
+  // A rank that failed must fail the job, also where the root's checks all held.
+  std::int64_t failed = result;
+  communicator->all_reduce_max(std::span<std::int64_t>(&failed, 1));
+  return static_cast<int>(failed);
+}
