@@ -36,6 +36,7 @@ struct LambParameter {
 /// One LAMB update of every parameter:
 ///   g = clip_scale * gradient; m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; u = (m / c1) / (sqrt(v / c2) + eps) [+ wd * w];
 ///   ratio = ||w|| / ||u|| where decay and both norms > 0, else 1; w -= ratio * lr * u.
+/// The quotient of u is 0 where its denominator is 0 (eps = 0 and no gradient so far).
 /// step_scalars: learning rate and bias corrections c1, c2. clip_scale (1) f32 and first_bad (1) i32 from GlobalNorm: where
 /// first_bad is not -1 nothing is changed. weight_norm, update_norm, trust_ratio (parameters) f32 are written for the log.
 /// Source: You et al. 2020; the MLPerf reference's form (docs/benchmark-rules.md).
@@ -43,7 +44,9 @@ struct LambUpdate {
   std::span<const LambParameter> parameters;
   ConstTensor step_scalars, clip_scale, first_bad;
   Tensor weight_norm, update_norm, trust_ratio;
-  float beta1 = 0.9F, beta2 = 0.999F, epsilon = 1e-6F, weight_decay = 0.01F;
+  /// In f64: 1 - beta2 of an f32 beta2 would be off by 1e-5 and disagree with the bias correction.
+  double beta1 = 0.9, beta2 = 0.999;
+  float epsilon = 1e-6F, weight_decay = 0.01F;
 };
 
 }  // namespace flashbert

@@ -21,10 +21,11 @@ void CpuOps::do_embeddings_forward(const EmbeddingsForward& args) {
     auto* const mask = reinterpret_cast<std::uint8_t*>(own + row_floats(columns) * static_cast<std::int64_t>(sizeof(float)));
 #pragma omp for schedule(static)
     for (std::int64_t row = 0; row < rows; ++row) {
-      kernels.embedding_row[type](buffer, row_of(args.word, token_ids[row]), row_of(args.position, position_ids[row]),
-                                  row_of(args.segment, segment_ids[row]), columns);
+      const float sum = kernels.embedding_row[type](buffer, row_of(args.word, token_ids[row]), row_of(args.position, position_ids[row]),
+                                                    row_of(args.segment, segment_ids[row]), columns);
       NormaliseRow normalise{
           .row = buffer,
+          .sum = sum,
           .gamma = args.gamma.data<float>(),
           .beta = args.beta.data<float>(),
           .y = row_of(args.y, row),
@@ -41,8 +42,8 @@ void CpuOps::do_embeddings_forward(const EmbeddingsForward& args) {
 }
 
 void CpuOps::do_embeddings_backward(const EmbeddingsBackward& args) {
-  const std::int64_t bytes = norm_gradient_scratch_bytes(args.dy.extent(0), args.dy.extent(1), context().threads());
-  norm_gradient(row_kernels(context()),
+  const std::int64_t bytes = norm_gradient_scratch_bytes(args.dy.extent(0), args.dy.extent(1));
+  norm_gradient(context(),
                 {.dz = args.dz,
                  .dx = {},
                  .dgamma = args.dgamma,
@@ -59,28 +60,57 @@ void CpuOps::do_embeddings_backward(const EmbeddingsBackward& args) {
                 scratch(bytes));
 }
 
+namespace {
+
+constexpr std::int64_t kLongRun = 64;       // rows; longer runs are cut into column slices
+constexpr std::int64_t kSliceColumns = 64;  // one or two cache lines of a row of dz
+
+/// The longest list of long runs among `rows` sorted rows, in bytes of i32.
+std::int64_t long_run_bytes(std::int64_t rows) { return (rows / kLongRun + 1) * static_cast<std::int64_t>(sizeof(std::int32_t)); }
+
+SumRows run_columns(const EmbeddingGradient& args, std::int64_t run, std::int64_t column, std::int64_t columns) {
+  const auto* const starts = args.starts.data<std::int32_t>();
+  const std::int64_t element_bytes = static_cast<std::int64_t>(size_of(args.dz.dtype()));
+  return {.out = static_cast<float*>(row_of(args.dtable, args.ids.data<std::int32_t>()[run])) + column,
+          .dz = static_cast<const std::byte*>(args.dz.raw()) + column * element_bytes,
+          .row_stride = args.dz.row_stride(),
+          .order = args.order.data<std::int32_t>() + starts[run],
+          .count = starts[run + 1] - starts[run],
+          .columns = columns};
+}
+
+}  // namespace
+
 void CpuOps::do_embedding_gradient(const EmbeddingGradient& args) {
-  // A work item is 64 columns of one run: a table of two segments still gives H / 32 items, and each output is owned by one item.
-  constexpr std::int64_t kColumns = 64;
+  // A short run is one work item. The long ones ([MASK], both rows of the segment table) are cut into slices of columns, so that two
+  // runs still give H / 32 items. Either way each element of the table is owned by one item, which adds blocks of rows in order.
   const RowKernels& kernels = row_kernels(context());
   const std::int64_t columns = args.dtable.extent(1);
-  const std::int64_t slices = (columns + kColumns - 1) / kColumns;
+  const std::int64_t slices = (columns + kSliceColumns - 1) / kSliceColumns;
   const std::int64_t runs = args.runs.data<std::int32_t>()[0];
   const std::size_t type = type_index(args.dz.dtype());
-  const std::int64_t element_bytes = static_cast<std::int64_t>(size_of(args.dz.dtype()));
-  const auto* const order = args.order.data<std::int32_t>();
   const auto* const starts = args.starts.data<std::int32_t>();
-  const auto* const ids = args.ids.data<std::int32_t>();
-#pragma omp parallel for schedule(dynamic, 16) if (runs > 1)
-  for (std::int64_t item = 0; item < runs * slices; ++item) {
-    const std::int64_t run = item / slices;
-    const std::int64_t column = item % slices * kColumns;
-    kernels.sum_rows[type](static_cast<float*>(row_of(args.dtable, ids[run])) + column,
-                           static_cast<const std::byte*>(args.dz.raw()) + column * element_bytes, args.dz.row_stride(), order + starts[run],
-                           starts[run + 1] - starts[run], std::min(kColumns, columns - column));
+  auto* const long_runs = reinterpret_cast<std::int32_t*>(scratch(long_run_bytes(args.order.extent(0))));
+  std::int64_t long_count = 0;
+  for (std::int64_t run = 0; run < runs; ++run) {
+    if (starts[run + 1] - starts[run] > kLongRun) long_runs[long_count++] = static_cast<std::int32_t>(run);
+  }
+#pragma omp parallel num_threads(context().threads()) if (runs * columns > kFlatBlock || long_count > 0)
+  {
+#pragma omp for schedule(dynamic, 1) nowait
+    for (std::int64_t item = 0; item < long_count * slices; ++item) {
+      const std::int64_t column = item % slices * kSliceColumns;
+      kernels.sum_rows[type](run_columns(args, long_runs[item / slices], column, std::min(kSliceColumns, columns - column)));
+    }
+#pragma omp for schedule(dynamic, 16)
+    for (std::int64_t run = 0; run < runs; ++run) {
+      if (starts[run + 1] - starts[run] <= kLongRun) kernels.sum_rows[type](run_columns(args, run, 0, columns));
+    }
   }
 }
 
-std::int64_t embeddings_scratch_bytes(const OpsPlan& plan, const Context& context) { return layer_norm_scratch_bytes(plan, context); }
+std::int64_t embeddings_scratch_bytes(const OpsPlan& plan, const Context& context) {
+  return std::max(layer_norm_scratch_bytes(plan, context), long_run_bytes(plan.max_tokens));
+}
 
 }  // namespace flashbert::cpu

@@ -21,7 +21,7 @@ struct NormGradient {
   float keep_scale = 1.0F;
   Accumulate accumulate = Accumulate::kAdd;
 };
-std::int64_t norm_gradient_scratch_bytes(std::int64_t rows, std::int64_t columns, int threads);
-void norm_gradient(const RowKernels& kernels, const NormGradient& args, std::byte* scratch);
+std::int64_t norm_gradient_scratch_bytes(std::int64_t rows, std::int64_t columns);
+void norm_gradient(const Context& context, const NormGradient& args, std::byte* scratch);
 
 }  // namespace flashbert::cpu

@@ -86,10 +86,12 @@ LambChunk lamb_chunk(const LambUpdate& args, std::int64_t index, std::int64_t ch
           .compute = parameter.compute ? parameter.compute.data<bf16>() + begin : nullptr,
           .elements = std::min(kNormChunk, parameter.weight.elements() - begin),
           .scalars = {.clip_scale = args.clip_scale.data<float>()[0],
-                      .beta1 = args.beta1,
-                      .beta2 = args.beta2,
-                      .bias_correction1 = scalars[kBiasCorrection1],
-                      .bias_correction2 = scalars[kBiasCorrection2],
+                      .beta1 = static_cast<float>(args.beta1),
+                      .beta2 = static_cast<float>(args.beta2),
+                      .one_minus_beta1 = static_cast<float>(1.0 - args.beta1),
+                      .one_minus_beta2 = static_cast<float>(1.0 - args.beta2),
+                      .inverse_correction1 = static_cast<float>(1.0 / static_cast<double>(scalars[kBiasCorrection1])),
+                      .inverse_root_correction2 = static_cast<float>(1.0 / std::sqrt(static_cast<double>(scalars[kBiasCorrection2]))),
                       .epsilon = args.epsilon,
                       .decay = parameter.decay ? args.weight_decay : 0.0F}};
 }

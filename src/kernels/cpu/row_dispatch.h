@@ -33,11 +33,11 @@ inline constexpr std::int64_t kGradientBlockRows = 64;
 /// Elements of a flat range that one work item covers.
 inline constexpr std::int64_t kFlatBlock = 16384;
 
-/// Runs f(begin, count) over [0, elements) in blocks of kFlatBlock, shared among threads.
+/// Runs f(begin, count) over [0, elements) in blocks of kFlatBlock, shared among the context's threads.
 template <class Function>
-void for_flat_blocks(std::int64_t elements, const Function& f) {
+void for_flat_blocks(const Context& context, std::int64_t elements, const Function& f) {
   const std::int64_t blocks = (elements + kFlatBlock - 1) / kFlatBlock;
-#pragma omp parallel for schedule(static) if (blocks > 1)
+#pragma omp parallel for num_threads(context.threads()) schedule(static) if (blocks > 1)
   for (std::int64_t block = 0; block < blocks; ++block) {
     const std::int64_t begin = block * kFlatBlock;
     f(begin, std::min(kFlatBlock, elements - begin));

@@ -14,9 +14,10 @@ struct RowDropout {
   float keep_scale = 1.0F;
 };
 
-/// z = row buffer in f32 (columns); y, z_out in the element type.
+/// The row in f32 (columns) and the sum of its values; y and z in the element type.
 struct NormaliseRow {
   const float* row = nullptr;
+  float sum = 0.0F;
   const float* gamma = nullptr;
   const float* beta = nullptr;
   void* y = nullptr;
@@ -28,19 +29,31 @@ struct NormaliseRow {
   float mean = 0.0F, rstd = 0.0F;  ///< out
 };
 
-struct NormGradientRow {
+/// Rows [0, rows) of the gradients of a norm; strides in elements of the tensor, of keep bits in bytes.
+struct NormGradientBlock {
   void* dz = nullptr;
   void* dx = nullptr;  ///< may be null
   const void* dy = nullptr;
   const void* z = nullptr;
+  std::int64_t dz_stride = 0, dx_stride = 0, dy_stride = 0, z_stride = 0, keep_stride = 0;
+  const float* mean = nullptr;
+  const float* rstd = nullptr;
   const float* gamma = nullptr;
   float* dgamma = nullptr;  ///< partial sums, added to
   float* dbeta = nullptr;
   const std::uint8_t* keep_of_output = nullptr;  ///< mask of y (embeddings); null = none
   const std::uint8_t* keep_of_input = nullptr;   ///< mask of x; null = none
-  float* buffer = nullptr;                       ///< columns floats of scratch
-  float keep_scale = 1.0F, mean = 0.0F, rstd = 0.0F;
-  std::int64_t columns = 0;
+  float keep_scale = 1.0F;
+  std::int64_t rows = 0, columns = 0;
+};
+
+/// out[c] += sum over k in [0, count) of dz[order[k], c], summed in blocks of 64 rows.
+struct SumRows {
+  float* out = nullptr;
+  const void* dz = nullptr;
+  std::int64_t row_stride = 0;  ///< elements
+  const std::int32_t* order = nullptr;
+  std::int64_t count = 0, columns = 0;
 };
 
 struct CrossEntropyRow {
@@ -54,7 +67,8 @@ struct CrossEntropyRow {
 };
 
 struct LambScalars {
-  float clip_scale = 1.0F, beta1 = 0.0F, beta2 = 0.0F, bias_correction1 = 1.0F, bias_correction2 = 1.0F, epsilon = 0.0F, decay = 0.0F;
+  float clip_scale = 1.0F, beta1 = 0.0F, beta2 = 0.0F, one_minus_beta1 = 1.0F, one_minus_beta2 = 1.0F;
+  float inverse_correction1 = 1.0F, inverse_root_correction2 = 1.0F, epsilon = 0.0F, decay = 0.0F;
 };
 struct LambChunk {
   float* weight = nullptr;
@@ -71,14 +85,13 @@ struct LambChunk {
 struct RowKernels {
   /// Keep bytes of a row's ceil(columns / 8) blocks; `keep` must have room for a multiple of 16 bytes.
   void (*dropout_row)(const RowDropout&, std::int64_t columns, std::uint8_t* keep);
-  /// row = residual + keep(x) * scale; residual and keep may be null.
-  void (*add_row[2])(float* row, const void* x, const void* residual, const std::uint8_t* keep, float keep_scale, std::int64_t columns);
-  void (*embedding_row[2])(float* row, const void* word, const void* position, const void* segment, std::int64_t columns);
+  /// row = residual + keep(x) * scale; residual and keep may be null. Returns the sum of the row.
+  float (*add_row[2])(float* row, const void* x, const void* residual, const std::uint8_t* keep, float keep_scale, std::int64_t columns);
+  /// row = word + position + segment. Returns the sum of the row.
+  float (*embedding_row[2])(float* row, const void* word, const void* position, const void* segment, std::int64_t columns);
   void (*normalise_row[2])(NormaliseRow&);
-  void (*norm_gradient_row[2])(const NormGradientRow&);
-  /// sums[c] = sum over rows order[0..count) of dz[row, c], in blocks of 64 rows, then added to out; columns <= 64.
-  void (*sum_rows[2])(float* out, const void* dz, std::int64_t row_stride, const std::int32_t* order, std::int64_t count,
-                      std::int64_t columns);
+  void (*norm_gradient_block[2])(const NormGradientBlock&);
+  void (*sum_rows[2])(const SumRows&);
   void (*gelu_forward[2])(void* y, const void* x, std::int64_t elements);
   void (*gelu_backward[2])(void* dx, const void* dy, const void* x, std::int64_t elements);
   void (*tanh_forward[2])(void* y, const void* x, std::int64_t elements);

@@ -23,15 +23,27 @@ inline void store(float* p, VecF x) { _mm512_storeu_ps(p, x); }
 inline VecF load_bf16(const std::uint16_t* p) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))), 16));
 }
-/// Round to nearest, ties to even; NaN stays NaN. Integer arithmetic: the processor's own conversion flushes subnormals.
-inline void store_bf16(std::uint16_t* p, VecF x) {
+/// Round to nearest, ties to even; NaN stays NaN. Integer arithmetic: the processor's own conversion flushes subnormals, and one
+/// rule on all instruction sets keeps results comparable.
+inline __m256i to_bf16_bits(VecF x) {
   const VecI bits = _mm512_castps_si512(x);
-  const VecI odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), splat_int(1));
-  VecI rounded = _mm512_srli_epi32(_mm512_add_epi32(_mm512_add_epi32(bits, splat_int(0x7fff)), odd), 16);
+  const __mmask16 odd = _mm512_test_epi32_mask(bits, splat_int(0x10000));
+  VecI rounded = _mm512_add_epi32(bits, splat_int(0x7fff));
+  rounded = _mm512_mask_add_epi32(rounded, odd, bits, splat_int(0x8000));
   const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
-  rounded = _mm512_mask_or_epi32(rounded, nan, _mm512_srli_epi32(bits, 16), splat_int(0x40));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(rounded));
+  rounded = _mm512_mask_or_epi32(rounded, nan, bits, splat_int(0x400000));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16));
 }
+inline void store_bf16(std::uint16_t* p, VecF x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), to_bf16_bits(x)); }
+/// The first `count` lanes only, 0 < count < kLanes; the other lanes of a load are 0.
+inline __mmask16 first_lanes(std::int64_t count) { return static_cast<__mmask16>((1U << count) - 1U); }
+inline VecF load_part(const float* p, std::int64_t count) { return _mm512_maskz_loadu_ps(first_lanes(count), p); }
+inline VecF load_part(const std::uint16_t* p, std::int64_t count) {
+  const __m256i words = _mm256_maskz_loadu_epi16(first_lanes(count), p);
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16));
+}
+inline void store_part(float* p, VecF x, std::int64_t count) { _mm512_mask_storeu_ps(p, first_lanes(count), x); }
+inline void store_part(std::uint16_t* p, VecF x, std::int64_t count) { _mm256_mask_storeu_epi16(p, first_lanes(count), to_bf16_bits(x)); }
 inline VecF fma(VecF a, VecF b, VecF c) { return _mm512_fmadd_ps(a, b, c); }
 inline VecF max(VecF a, VecF b) { return _mm512_max_ps(a, b); }
 inline VecF min(VecF a, VecF b) { return _mm512_min_ps(a, b); }
@@ -47,6 +59,10 @@ inline std::uint32_t at_least(VecI a, VecI limit) { return _mm512_cmpge_epu32_ma
 /// 2^n for integral n in [-126, 127].
 inline VecF power_of_two(VecF n) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), splat_int(127)), 23));
+}
+/// 2^n for n in the low bits of f, -126 <= n <= 127; the bits above the exponent's are shifted out.
+inline VecF power_of_two_bits(VecF f) {
+  return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(f), 23), splat_int(0x3f800000)));
 }
 inline float sum_lanes(VecF x) {
   // A fixed tree: halves, quarters, pairs.
@@ -82,6 +98,12 @@ inline VecI add_int(VecI a, VecI b) { return _mm512_add_epi32(a, b); }
 inline VecI or_int(VecI a, VecI b) { return _mm512_or_si512(a, b); }
 inline VecI low_half(VecI a) { return _mm512_and_si512(a, splat_int(0xffff)); }
 inline VecI high_half(VecI a) { return _mm512_srli_epi32(a, 16); }
+/// `bits` with `bit` set in the lanes where a is at least the limit.
+inline VecI set_where_at_least(VecI bits, std::int32_t bit, VecI a, VecI limit) {
+  return _mm512_mask_or_epi32(bits, _mm512_cmpge_epu32_mask(a, limit), bits, splat_int(bit));
+}
+/// The low byte of each lane.
+inline void store_bytes(std::uint8_t* p, VecI x) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(x)); }
 inline VecI lane_numbers() { return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
 
 #else
@@ -108,6 +130,27 @@ inline void store_bf16(std::uint16_t* p, VecF x) {
   const __m128i packed = _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), packed);
 }
+/// Through a padded copy.
+inline VecF load_part(const float* p, std::int64_t count) {
+  alignas(32) float padded[kLanes] = {};
+  for (std::int64_t i = 0; i < count; ++i) padded[i] = p[i];
+  return load(padded);
+}
+inline VecF load_part(const std::uint16_t* p, std::int64_t count) {
+  alignas(16) std::uint16_t padded[kLanes] = {};
+  for (std::int64_t i = 0; i < count; ++i) padded[i] = p[i];
+  return load_bf16(padded);
+}
+inline void store_part(float* p, VecF x, std::int64_t count) {
+  alignas(32) float padded[kLanes];
+  store(padded, x);
+  for (std::int64_t i = 0; i < count; ++i) p[i] = padded[i];
+}
+inline void store_part(std::uint16_t* p, VecF x, std::int64_t count) {
+  alignas(16) std::uint16_t padded[kLanes];
+  store_bf16(padded, x);
+  for (std::int64_t i = 0; i < count; ++i) p[i] = padded[i];
+}
 inline VecF fma(VecF a, VecF b, VecF c) { return _mm256_fmadd_ps(a, b, c); }
 inline VecF max(VecF a, VecF b) { return _mm256_max_ps(a, b); }
 inline VecF min(VecF a, VecF b) { return _mm256_min_ps(a, b); }
@@ -125,6 +168,9 @@ inline std::uint32_t at_least(VecI a, VecI limit) {
 }
 inline VecF power_of_two(VecF n) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), splat_int(127)), 23));
+}
+inline VecF power_of_two_bits(VecF f) {
+  return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_slli_epi32(_mm256_castps_si256(f), 23), splat_int(0x3f800000)));
 }
 inline float sum_lanes(VecF x) {
   const __m128 quarters = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
@@ -160,32 +206,57 @@ inline VecI add_int(VecI a, VecI b) { return _mm256_add_epi32(a, b); }
 inline VecI or_int(VecI a, VecI b) { return _mm256_or_si256(a, b); }
 inline VecI low_half(VecI a) { return _mm256_and_si256(a, splat_int(0xffff)); }
 inline VecI high_half(VecI a) { return _mm256_srli_epi32(a, 16); }
+inline VecI set_where_at_least(VecI bits, std::int32_t bit, VecI a, VecI limit) {
+  return _mm256_or_si256(bits, _mm256_andnot_si256(_mm256_cmpgt_epi32(limit, a), splat_int(bit)));
+}
+inline void store_bytes(std::uint8_t* p, VecI x) {
+  const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
+}
 inline VecI lane_numbers() { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }
 
 #endif
 
-/// exp(x): x = n ln 2 + r with |r| <= ln 2 / 2 (ln 2 in two parts), Taylor series of degree 7 in r (error 5e-9). Relative error below
-/// 2^-22.5; results below 2^-126 become 0; x > 88.72 gives infinity; exp(-inf) = 0; NaN is not expected.
-inline VecF exp(VecF x) {
-  const VecF lowest = splat(-87.33654F);
-  const VecF highest = splat(88.72283F);
-  const VecF clamped = max(min(x, highest), lowest);
-  const VecF n = round_nearest(clamped * splat(1.44269504088896341F));
-  VecF r = fma(n, splat(-0.693145751953125F), clamped);
+/// exp(x) = p * 2^n: x = n ln 2 + r with |r| <= ln 2 / 2 (ln 2 in two parts, n by adding 1.5 * 2^23, which leaves n in the low bits of
+/// `shifted`), p = 1 + r + r^2 q(r) with q of degree 4 through the Chebyshev nodes (error 1.1e-8). NaN in x makes p NaN.
+struct ExpParts {
+  VecF p, n, shifted;
+};
+inline ExpParts exp_parts(VecF x) {
+  const VecF magic = splat(12582912.0F);
+  const VecF shifted = fma(x, splat(1.44269504088896341F), magic);
+  const VecF n = shifted - magic;
+  VecF r = fma(n, splat(-0.693145751953125F), x);
   r = fma(n, splat(-1.42860682030941723212e-6F), r);
-  VecF p = splat(1.0F / 5040.0F);
-  p = fma(p, r, splat(1.0F / 720.0F));
-  p = fma(p, r, splat(1.0F / 120.0F));
-  p = fma(p, r, splat(1.0F / 24.0F));
-  p = fma(p, r, splat(1.0F / 6.0F));
-  p = fma(p, r, splat(0.5F));
-  p = fma(p, r, splat(1.0F));
-  p = fma(p, r, splat(1.0F));
+  VecF q = splat(0x1.6d113cp-10F);
+  q = fma(q, r, splat(0x1.120ba2p-7F));
+  q = fma(q, r, splat(0x1.55551ap-5F));
+  q = fma(q, r, splat(0x1.5554dcp-3F));
+  q = fma(q, r, splat(0.5F));
+  return {fma(q, r * r, r) + splat(1.0F), n, shifted};
+}
+constexpr float kLowestExponent = -87.33654F;  // exp of less is below 2^-126
+constexpr float kHighestExponent = 88.72283F;  // exp of more is above the largest f32
+
+/// exp(x) for |x| <= 87.3 or NaN. Relative error below 2^-22.5.
+inline VecF exp_bounded(VecF x) {
+  const ExpParts parts = exp_parts(x);
+  return parts.p * power_of_two_bits(parts.shifted);
+}
+/// exp(x) for x <= 0 or NaN; results below 2^-126 become 0.
+inline VecF exp_nonpositive(VecF x) {
+  // x comes second in max and min: where an operand is NaN, the processor gives the second.
+  const VecF result = exp_bounded(max(splat(kLowestExponent), x));
+  return where_less(x, splat(kLowestExponent), zero(), result);
+}
+/// exp(x): relative error below 2^-22.5; results below 2^-126 become 0; x > 88.72 gives infinity; exp(-inf) = 0; NaN stays NaN.
+inline VecF exp(VecF x) {
+  const ExpParts parts = exp_parts(max(splat(kLowestExponent), min(splat(kHighestExponent), x)));
   // n may be 128: two factors, each in range.
-  const VecF half = round_nearest(n * splat(0.5F));
-  VecF result = p * power_of_two(half) * power_of_two(n - half);
-  result = where_less(x, lowest, zero(), result);
-  return where_less(highest, x, splat(__builtin_inff()), result);
+  const VecF half = round_nearest(parts.n * splat(0.5F));
+  VecF result = parts.p * power_of_two(half) * power_of_two(parts.n - half);
+  result = where_less(x, splat(kLowestExponent), zero(), result);
+  return where_less(splat(kHighestExponent), x, splat(__builtin_inff()), result);
 }
 
 /// Philox4x32-10 on kLanes counters at once (core/philox.h is the scalar definition).
