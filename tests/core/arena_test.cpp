@@ -1,0 +1,76 @@
+#include "core/arena.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+namespace flashbert {
+namespace {
+
+TEST(ArenaPlan, BooksAlignedPlacesInOrder) {
+  ArenaPlan plan;
+  plan.book("weights", "a", Dtype::kBf16, {3, 5});
+  plan.book("weights", "b", Dtype::kF32, {0});
+  plan.book("batch", "c", Dtype::kU8, {257});
+  ASSERT_EQ(plan.entries().size(), 3U);
+  EXPECT_EQ(plan.entries()[0].offset, 0);
+  EXPECT_EQ(plan.entries()[1].offset, ArenaPlan::kAlignment);
+  EXPECT_EQ(plan.entries()[2].offset, ArenaPlan::kAlignment);
+  EXPECT_EQ(plan.total_bytes(), 3 * ArenaPlan::kAlignment);
+}
+
+TEST(ArenaPlan, GroupsAddUpToTheTotal) {
+  ArenaPlan plan;
+  plan.book("weights", "a", Dtype::kF32, {1000});
+  plan.book("batch", "b", Dtype::kI32, {77});
+  plan.book("weights", "c", Dtype::kF32, {1});
+  EXPECT_EQ(plan.group_bytes("weights") + plan.group_bytes("batch"), plan.total_bytes());
+  EXPECT_EQ(plan.group_bytes("absent"), 0);
+  EXPECT_THAT(plan.text(), ::testing::AllOf(::testing::HasSubstr("weights"), ::testing::HasSubstr("batch"), ::testing::HasSubstr("total")));
+}
+
+TEST(Arena, HandsOutZeroedAlignedDisjointTensors) {
+  ArenaPlan plan;
+  const BufferId a = plan.book("weights", "a", Dtype::kF32, {7, 3});
+  const BufferId b = plan.book("weights", "b", Dtype::kU64, {5});
+  const Arena arena(plan);
+  const Tensor first = arena.tensor(a);
+  const Tensor second = arena.tensor(b);
+  EXPECT_EQ(first.shape(), (Shape{7, 3}));
+  EXPECT_EQ(second.dtype(), Dtype::kU64);
+  for (const Tensor& tensor : {first, second}) EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.raw()) % ArenaPlan::kAlignment, 0U);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(second.data<std::uint64_t>()[i], 0U);
+  std::memset(first.raw(), 0xff, static_cast<std::size_t>(first.bytes()));
+  EXPECT_EQ(second.data<std::uint64_t>()[0], 0U);
+}
+
+TEST(Arena, KeepsItsMemoryWhenMoved) {
+  ArenaPlan plan;
+  const BufferId id = plan.book("weights", "a", Dtype::kF32, {4});
+  Arena arena(plan);
+  arena.tensor(id).data<float>()[3] = 5.0F;
+  const Arena moved(std::move(arena));
+  EXPECT_EQ(moved.tensor(id).data<float>()[3], 5.0F);
+}
+
+TEST(Arena, MayBeEmpty) {
+  const Arena arena{ArenaPlan()};
+  EXPECT_GT(arena.bytes(), 0);
+}
+
+TEST(Arena, SaysHowMuchCouldNotBeHad) {
+  ArenaPlan plan;
+  plan.book("weights", "huge", Dtype::kF64, {std::int64_t{1} << 56});
+  try {
+    const Arena arena(plan);
+    FAIL() << "mapped 2^59 bytes";
+  } catch (const EnvironmentError& error) {
+    EXPECT_THAT(error.what(), ::testing::AllOf(::testing::HasSubstr("MiB"), ::testing::HasSubstr("weights")));
+  }
+}
+
+}  // namespace
+}  // namespace flashbert
