@@ -1,14 +1,17 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <memory>
 #include <new>
+#include <thread>
 
 #include "comm/communicator.h"
 #include "commands/command_line.h"
 #include "core/error.h"
+#include "core/log.h"
 
 namespace {
 
@@ -24,9 +27,12 @@ void limit_spinning(char** argv) {
   execv("/proc/self/exe", argv);  // returns only where it is not possible: then the run is slower under load, not wrong
 }
 
-/// One line for one error; a peer's waiting collective is ended by the abort in main.
-ExitCode report(const std::exception& error, bool root, ExitCode code) {
-  if (root || code != ExitCode::kWrongUse) spdlog::error("{}", error.what());
+/// One line for one error of the job. Wrong options fail alike on all ranks: the root speaks at once and its abort ends the others while
+/// they wait here. A rank that lives on after the wait failed alone, so it speaks itself.
+ExitCode report(const char* message, const flashbert::Communicator& communicator, ExitCode code) {
+  constexpr auto kRootSpeaksFirst = std::chrono::seconds(1);
+  if (!communicator.root()) std::this_thread::sleep_for(kRootSpeaksFirst);
+  spdlog::error("{}", message);
   return code;
 }
 
@@ -34,12 +40,12 @@ ExitCode run(int argc, char** argv, flashbert::Communicator& communicator) {
   try {
     return flashbert::run_command_line(argc, argv, communicator);
   } catch (const flashbert::Error& error) {
-    return report(error, communicator.root(), error.code());
+    return report(error.what(), communicator, error.code());
   } catch (const std::bad_alloc&) {
-    spdlog::error("out of memory; use a smaller micro-batch or model (flashbert train --dry-run prints the plan)");
-    return ExitCode::kEnvironment;
+    return report("out of memory; use a smaller micro-batch or model (flashbert train --dry-run prints the plan)", communicator,
+                  ExitCode::kEnvironment);
   } catch (const std::exception& error) {
-    return report(error, true, ExitCode::kEnvironment);
+    return report(error.what(), communicator, ExitCode::kEnvironment);
   }
 }
 
@@ -48,6 +54,7 @@ ExitCode run(int argc, char** argv, flashbert::Communicator& communicator) {
 int main(int argc, char** argv) {
   limit_spinning(argv);
   try {
+    flashbert::configure_log(0, "info");  // to standard error from the first line on; the rank is not known yet
     flashbert::MpiSession session(&argc, &argv);
     const std::unique_ptr<flashbert::Communicator> communicator = flashbert::make_communicator(session);
     const ExitCode code = run(argc, argv, *communicator);

@@ -1,22 +1,15 @@
 #include "commands/command_line.h"
 
+#include <algorithm>
+
+#include "commands/arguments.h"
 #include "commands/numbers.h"
 #include "commands/settings.h"
-#include "core/build_info.h"
-#include "core/context.h"
+#include "commands/version_text.h"
 #include "core/log.h"
 
 namespace flashbert {
 namespace {
-
-std::string version_text() {
-  std::string text = fmt::format("flashbert {}\n", version());
-  for (const auto& [name, value] : build_info()) {
-    if (name != "version" && !value.empty()) text += fmt::format("{:<12} {}\n", name, value);
-  }
-  text += fmt::format("{:<12} {}", "processor", name_of(detect_isa()));
-  return text;
-}
 
 /// The deepest subcommand that was chosen.
 const CLI::App* chosen(const CLI::App& app) {
@@ -34,12 +27,29 @@ std::vector<std::string> known_words(const CLI::App& app) {
   return words;
 }
 
+/// "flashbert data inspect"
+std::string full_name(const CLI::App& app) {
+  return app.get_parent() == nullptr ? app.get_name() : full_name(*app.get_parent()) + " " + app.get_name();
+}
+
+std::string command_names(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands(nullptr)) names += (names.empty() ? "" : ", ") + command->get_name();
+  return names;
+}
+
 [[noreturn]] void refuse_word(const CLI::App& app, const std::string& word) {
   const std::string bare = word.substr(0, word.find('='));
   const std::string near = nearest(bare, known_words(app));
-  throw ConfigError(fmt::format("{}: unknown {} {}{}; see flashbert {} --help", app.get_name(), bare.starts_with("-") ? "option" : "word",
-                                bare, near.empty() ? "" : fmt::format(", the nearest known is {}", near),
-                                app.get_parent() != nullptr ? app.get_name() : ""));
+  const std::string commands = command_names(app);
+  const char* const kind = bare.starts_with("-") ? "option" : commands.empty() ? "word" : "command";
+  std::string hint;
+  if (!near.empty()) {
+    hint = fmt::format(", the nearest known is {}", near);
+  } else if (!commands.empty()) {
+    hint = fmt::format("; there are {}", commands);
+  }
+  throw ConfigError(fmt::format("{}: unknown {} {}{}; see {} --help", full_name(app), kind, bare, hint, full_name(app)));
 }
 
 void allow_extras_everywhere(CLI::App& app) {
@@ -68,6 +78,7 @@ void KeyOptions::add_to(CLI::App& command) {
 }
 
 ExitCode run_command_line(int argc, char** argv, Communicator& communicator) {
+  configure_log(communicator.rank(), "info");  // for errors of the arguments; set again as asked once they are read
   CLI::App app("flashbert: the MLPerf Training BERT benchmark in one program", "flashbert");
   app.set_version_flag("--version", version_text);
   app.require_subcommand(1);
@@ -81,8 +92,10 @@ ExitCode run_command_line(int argc, char** argv, Communicator& communicator) {
   add_bench_command(app, action);
   add_log_level(app, log_level);
   allow_extras_everywhere(app);
+  std::vector<std::string> arguments = plain_arguments(app, std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
+  std::reverse(arguments.begin(), arguments.end());  // the parser takes them from the back
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {  // --help, --version
       if (communicator.root()) app.exit(error);
@@ -90,7 +103,8 @@ ExitCode run_command_line(int argc, char** argv, Communicator& communicator) {
     }
     const auto words = chosen(app)->remaining();
     if (!words.empty()) refuse_word(*chosen(app), words.front());
-    throw ConfigError(fmt::format("{}; see flashbert --help", error.what()));
+    const std::string name = full_name(*chosen(app));
+    throw ConfigError(fmt::format("{}: {}; see {} --help", name, error.what(), name));
   }
   const CLI::App* const command = chosen(app);
   for (const CLI::App* at = command; at != nullptr; at = at->get_parent()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/error.h"
@@ -22,10 +23,14 @@ std::string without_separators(std::string_view text) {
   return plain;
 }
 
+std::string range_text(std::int64_t low, std::int64_t high) {
+  return high >= kNoLimit ? fmt::format("at least {}", low) : fmt::format("{} to {}", low, high);
+}
+
 double read_double(std::string_view option, std::string_view text) {
   const std::string plain = without_separators(text);
   const char* begin = plain.data();
-  if (plain.size() > 1 && plain[0] == '+') ++begin;
+  if (plain.size() > 1 && plain[0] == '+' && plain[1] != '-') ++begin;
   double value = 0.0;
   const auto [end, error] = std::from_chars(begin, plain.data() + plain.size(), value);
   check<ConfigError>(error != std::errc::result_out_of_range, "{} is '{}', which no number of this kind can hold", option, text);
@@ -40,24 +45,22 @@ std::int64_t parse_integer(std::string_view option, std::string_view text, std::
   const std::string plain = without_separators(text);
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
-  if (error == std::errc::result_out_of_range) throw ConfigError(fmt::format("{} is '{}'; it must be {} to {}", option, text, low, high));
+  const std::string range = range_text(low, high);
+  check<ConfigError>(error != std::errc::result_out_of_range, "{} is '{}', too large for a whole number; it must be {}", option, text,
+                     range);
   if (error != std::errc() || end != plain.data() + plain.size()) {
     const double real = read_double(option, text);
     constexpr double kExact = 9007199254740992.0;  // 2^53: beyond it not every whole number is a double
     check<ConfigError>(real == std::floor(real), "{} is '{}'; it must be a whole number", option, text);
-    check<ConfigError>(std::abs(real) <= kExact, "{} is '{}'; it must be {} to {}", option, text, low, high);
+    check<ConfigError>(std::abs(real) <= kExact, "{} is '{}', too large for a whole number; it must be {}", option, text, range);
     value = static_cast<std::int64_t>(real);
   }
-  check<ConfigError>(value >= low && value <= high, "{} is '{}'; it must be {} to {}", option, text, low, high);
+  check<ConfigError>(value >= low && value <= high, "{} is '{}'; it must be {}", option, text, range);
   return value;
 }
 
 std::uint64_t parse_unsigned(std::string_view option, std::string_view text) {
-  const std::string plain = without_separators(text);
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(plain.data(), plain.data() + plain.size(), value);
-  if (error == std::errc() && end == plain.data() + plain.size()) return value;
-  return static_cast<std::uint64_t>(parse_integer(option, text, 0, INT64_MAX));
+  return static_cast<std::uint64_t>(parse_integer(option, text, 0, std::numeric_limits<std::int64_t>::max()));
 }
 
 double parse_real(std::string_view option, std::string_view text, double low, double high) {
@@ -79,7 +82,8 @@ std::string real_text(double value) {
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;
-  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+  const std::size_t farthest = std::min((word.size() + 1) / 2, std::max<std::size_t>(2, word.size() / 3));
+  std::size_t best_distance = farthest + 1;
   for (const std::string& candidate : candidates) {
     std::vector<std::size_t> row(candidate.size() + 1);
     std::iota(row.begin(), row.end(), std::size_t{0});

@@ -47,6 +47,7 @@ struct FileValue {
 
 /// The TOML file as texts by key name (with '-').
 std::map<std::string, FileValue> read_file(const std::filesystem::path& path) {
+  check<InputError>(std::filesystem::is_regular_file(path), "there is no configuration file {}; configs/ holds examples", path.string());
   std::map<std::string, FileValue> values;
   toml::table table;
   try {
@@ -85,15 +86,20 @@ std::map<std::string, FileValue> read_file(const std::filesystem::path& path) {
   return values;
 }
 
-void set_value(ResolvedSettings& resolved, const std::string& name, const std::string& text, const std::string& origin) {
+/// Where a value came from: `origin` is kept, `place` (with the line of a file) stands in errors.
+struct Source {
+  std::string origin, place;
+};
+
+void set_value(ResolvedSettings& resolved, const std::string& name, const std::string& text, const Source& source) {
   const KeySpec* const key = find_key(name);
   check<ConfigError>(key != nullptr, "unknown option --{}{}", name, did_you_mean(name, key_names([](const std::string& k) { return k; })));
   try {
     key->set(resolved.values, text);
   } catch (const ConfigError& error) {
-    throw ConfigError(fmt::format("{} (from {})", error.what(), origin));
+    throw ConfigError(fmt::format("{} (from {})", error.what(), source.place));
   }
-  resolved.origins[name] = origin;
+  resolved.origins[name] = source.origin;
 }
 
 void apply_model_file(ResolvedSettings& resolved, const std::filesystem::path& path) {
@@ -104,6 +110,43 @@ void apply_model_file(ResolvedSettings& resolved, const std::filesystem::path& p
        {"layers", "hidden", "heads", "intermediate", "vocab", "max-positions", "type-vocab", "hidden-dropout", "attention-dropout"}) {
     resolved.origins[key] = fmt::format("model file {}", path.string());
   }
+}
+
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
+
+/// A TOML basic string.
+std::string toml_string(std::string_view value) {
+  std::string text = "\"";
+  for (const char c : value) {
+    if (is_control(c)) {
+      text += fmt::format("\\u{:04X}", static_cast<unsigned char>(c));
+    } else {
+      if (c == '"' || c == '\\') text += '\\';
+      text += c;
+    }
+  }
+  return text + '"';
+}
+
+/// Fit for a comment: a line break in a value would start a line of its own.
+std::string one_line(std::string_view value) {
+  std::string text(value);
+  std::replace_if(text.begin(), text.end(), is_control, ' ');
+  return text;
+}
+
+/// Variables that change what a run does or how fast. Open MPI's launcher hands its own addresses, counts and identities to its processes
+/// under the same prefix as users' settings: these say nothing.
+bool matters(std::string_view variable) {
+  for (const char* const internal :
+       {"OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_shmem_RUNTIME", "OMPI_MCA_initial_wdir"}) {
+    if (variable.starts_with(internal)) return false;
+  }
+  for (const char* const prefix :
+       {"FLASHBERT_", "OMP_", "GOMP_", "KMP_", "DNNL_", "ONEDNN_", "HDF5_", "UCX_", "NCCL_", "CUDA_", "OMPI_MCA_", "MALLOC_"}) {
+    if (variable.starts_with(prefix)) return true;
+  }
+  return variable == "GLIBC_TUNABLES" || variable == "SLURM_JOB_ID" || variable == "SLURM_JOB_NUM_NODES" || variable == "SLURM_NTASKS";
 }
 
 /// The environment's keys; unknown variables are only noted: they may belong to another version.
@@ -165,13 +208,14 @@ ResolvedSettings resolve_settings(const SettingSources& sources) {
   if (!model.empty()) apply_model_file(resolved, model);
 
   for (const auto& [key, text] : environment) {
-    if (key != kModelKey) set_value(resolved, key, text, "environment " + environment_name(key));
+    const std::string origin = "environment " + environment_name(key);
+    if (key != kModelKey) set_value(resolved, key, text, {origin, origin});
   }
   for (const auto& [key, value] : file) {
-    if (key != kModelKey) set_value(resolved, key, value.text, "file " + value.place.substr(0, value.place.rfind(", line")));
+    if (key != kModelKey) set_value(resolved, key, value.text, {"file " + sources.config_file.string(), "file " + value.place});
   }
   for (const auto& [key, text] : sources.command_line) {
-    if (key != kModelKey) set_value(resolved, key, text, "command line");
+    if (key != kModelKey) set_value(resolved, key, text, {"command line", "command line"});
   }
   return resolved;
 }
@@ -180,27 +224,21 @@ std::string settings_text(const ResolvedSettings& settings) {
   std::string text = "# Every value of the run and where it came from; can be given back with --config.\n";
   for (const KeySpec& key : train_keys()) {
     const std::string value = key.get(settings.values);
-    const bool quoted = key.kind == KeySpec::Kind::kText;
-    std::string line = fmt::format("{} = ", toml_name(key.name));
-    if (quoted) {
-      line += '"';
-      for (const char c : value) line += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
-      line += '"';
-    } else {
-      line += value;
-    }
-    text += fmt::format("{:<44} # {}\n", line, settings.origins.at(key.name));
+    const std::string line = fmt::format("{} = {}", toml_name(key.name), key.kind == KeySpec::Kind::kText ? toml_string(value) : value);
+    text += fmt::format("{:<44} # {}\n", line, one_line(settings.origins.at(key.name)));
   }
-  text += "\n# Environment variables that matter\n";
+  return text;
+}
+
+std::string environment_text() {
   std::vector<std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view variable = *entry;
-    for (const char* const prefix :
-         {"FLASHBERT_", "OMP_", "GOMP_", "KMP_", "DNNL_", "ONEDNN_", "HDF5_", "UCX_", "NCCL_", "CUDA_", "OMPI_MCA_", "SLURM_"}) {
-      if (variable.starts_with(prefix)) variables.emplace_back(variable);
-    }
+    if (!matters(variable.substr(0, variable.find('=')))) continue;
+    variables.push_back(one_line(variable));
   }
   std::sort(variables.begin(), variables.end());
+  std::string text = "\n# Environment variables that matter\n";
   for (const std::string& variable : variables) text += fmt::format("# {}\n", variable);
   return text;
 }

@@ -42,13 +42,17 @@ struct ResolvedSettings {
 };
 
 /// Command line > file > environment > default; `model` names a Hugging Face config.json that ranks just above the defaults.
-/// Throws ConfigError: unknown key (with the nearest), wrong type or range (with option, value, limit), broken TOML (with line).
+/// Throws ConfigError: unknown key (with the nearest), wrong type or range (with option, value, limit, place), broken TOML (with line);
+/// InputError where the file is missing.
 ResolvedSettings resolve_settings(const SettingSources& sources);
 
 /// The FLASHBERT_* variables of this process.
 std::map<std::string, std::string> flashbert_environment();
 
-/// All keys with values and origins as TOML; reads back to the same settings. Ends with the environment variables that matter, as comments.
+/// All keys with values and origins as TOML; reads back to the same settings.
 std::string settings_text(const ResolvedSettings& settings);
+
+/// The environment variables of this process that change what a run does, as TOML comments.
+std::string environment_text();
 
 }  // namespace flashbert

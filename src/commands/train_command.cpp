@@ -26,6 +26,21 @@ ResolvedSettings resolve(const TrainOptions& options, const Communicator& commun
   return resolved;
 }
 
+/// The root's text on all ranks.
+std::string shared_text(std::string text, Communicator& communicator) {
+  std::uint64_t bytes = text.size();
+  communicator.broadcast(&bytes, sizeof bytes);
+  text.resize(bytes);
+  communicator.broadcast(text.data(), text.size());
+  return text;
+}
+
+/// What is stored as config.toml. The settings are each rank's own, so that a difference is found out; the environment is the root's, since
+/// launchers give every rank a little of its own.
+std::string config_text(const ResolvedSettings& resolved, Communicator& communicator) {
+  return settings_text(resolved) + shared_text(environment_text(), communicator);
+}
+
 }  // namespace
 
 void add_train_command(CLI::App& app, Action& action) {
@@ -38,7 +53,7 @@ void add_train_command(CLI::App& app, Action& action) {
   command->callback([options, &action] {
     action = [options](CommandContext& context) {
       const ResolvedSettings resolved = resolve(*options, context.communicator);
-      const std::string text = settings_text(resolved);
+      const std::string text = config_text(resolved, context.communicator);
       if (context.communicator.root()) {
         if (options->dry_run) {
           fmt::print("{}\n", text);
@@ -60,6 +75,7 @@ void add_eval_command(CLI::App& app, Action& action) {
   command->callback([options, &action] {
     action = [options](CommandContext& context) {
       const ResolvedSettings resolved = resolve(*options, context.communicator);
+      if (context.communicator.root()) spdlog::info("settings\n{}", settings_text(resolved));
       const EvaluationResult r = run_evaluation(resolved.values, context.communicator);
       if (!context.communicator.root()) return ExitCode::kGood;
       if (options->json) {

@@ -1,5 +1,3 @@
-#include <limits>
-
 #include "commands/numbers.h"
 #include "commands/settings.h"
 #include "core/error.h"
@@ -8,7 +6,7 @@ namespace flashbert {
 namespace {
 
 using Kind = KeySpec::Kind;
-constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max() / 4;
+constexpr std::int64_t kMost = kNoLimit;
 
 /// Builds rows whose members are reached by a function from settings to a reference.
 class Table {

@@ -1,0 +1,212 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "core/error.h"
+
+namespace flashbert {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const std::string kProgram = FLASHBERT_PROGRAM;
+const std::string kMpiexec = FLASHBERT_MPIEXEC;
+// Containers run as root with fewer cores than ranks.
+const std::string kMpiEnvironment = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 ";
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out, error;
+};
+
+/// How often the text occurs.
+int count(const std::string& all, const std::string& text) {
+  int found = 0;
+  for (auto at = all.find(text); at != std::string::npos; at = all.find(text, at + 1)) ++found;
+  return found;
+}
+
+class Program : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder() = fs::temp_directory_path() / ("flashbert_program_" + std::to_string(getpid()));
+    fs::create_directories(folder());
+    made() =
+        run("data synth --out " + (folder() / "data").string() + " --samples 300 --eval-samples 20 --vocab 128 --seq-len 32 --shards 2");
+  }
+  static void TearDownTestSuite() { fs::remove_all(folder()); }
+  static fs::path& folder() {
+    static fs::path path;
+    return path;
+  }
+  static Outcome& made() {
+    static Outcome outcome;
+    return outcome;
+  }
+  static std::string read(const fs::path& path) {
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return text.str();
+  }
+  /// Runs the program with these words after it, and words before it (variables, a launcher).
+  static Outcome run(const std::string& words, const std::string& before = "") {
+    const fs::path error_file = folder() / "stderr.txt";
+    const std::string line =
+        "cd " + folder().string() + " && env -u FLASHBERT_SHARED " + before + kProgram + " " + words + " 2>" + error_file.string();
+    Outcome outcome;
+    FILE* const pipe = popen(line.c_str(), "r");
+    if (pipe == nullptr) return outcome;
+    std::array<char, 4096> buffer{};
+    while (std::fgets(buffer.data(), static_cast<int>(buffer.size()), pipe) != nullptr) outcome.out += buffer.data();
+    const int status = pclose(pipe);
+    outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    outcome.error = read(error_file);
+    return outcome;
+  }
+  static Outcome run_ranks(int ranks, const std::string& words) {
+    return run(words, kMpiEnvironment + kMpiexec + " -n " + std::to_string(ranks) + " ");
+  }
+  static std::string small_run() {
+    return "train --train-data data/train --layers 1 --hidden 32 --heads 2 --intermediate 64 --vocab 128 --max-positions 32 --precision "
+           "f32 "
+           "--threads 1 --seed 5 ";
+  }
+};
+
+TEST_F(Program, SaysWhatItIs) {
+  const Outcome outcome = run("--version");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.error;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("flashbert "), HasSubstr("compiler"), HasSubstr("cuda"), HasSubstr("HDF5"), HasSubstr("MPI"),
+                                 HasSubstr("oneDNN")));
+}
+
+TEST_F(Program, EveryCommandHasHelpWithAnExample) {
+  for (const char* const command :
+       {"train", "eval", "data synth", "data inspect", "checkpoint inspect", "checkpoint convert", "bench gemm"}) {
+    const Outcome outcome = run(std::string(command) + " --help");
+    EXPECT_EQ(outcome.exit_code, 0) << command;
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("Example"), HasSubstr("--log-level"))) << command;
+  }
+}
+
+TEST_F(Program, UnknownWordsExitWithTwoAndNameTheNearest) {
+  for (const auto& [words, nearest] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"trian --lr 1", "train"},
+                                                                  {"train --max-stps 3", "--max-steps"},
+                                                                  {"data insect x", "inspect"},
+                                                                  {"train --global_batch=4", "--global-batch"}}) {
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.exit_code, 2) << words;
+    EXPECT_THAT(outcome.error, HasSubstr("nearest known is " + std::string(nearest))) << words;
+    EXPECT_EQ(outcome.out, "") << words;
+  }
+}
+
+TEST_F(Program, NumbersAreReadWholeOrRefused) {
+  EXPECT_THAT(run(small_run() + "--max-samples 3e6 --dry-run").out, HasSubstr("3000000"));
+  for (const char* const value : {"2.5", "3e", "-5", "99999999999999999999999"}) {
+    const Outcome outcome = run(small_run() + "--dry-run --max-samples " + value);
+    EXPECT_EQ(outcome.exit_code, 2) << value;
+    EXPECT_THAT(outcome.error, AllOf(HasSubstr("max-samples"), HasSubstr(value))) << value;
+  }
+}
+
+TEST_F(Program, ABareFlagIsTrue) {
+  EXPECT_THAT(run(small_run() + "--max-steps 1 --dry-run --eval-at-start --keep 3").out,
+              ContainsRegex("eval_at_start = true +# command line"));
+  EXPECT_THAT(run(small_run() + "--max-steps 1 --dry-run true --eval-at-start false").out,
+              ContainsRegex("eval_at_start = false +# command line"));
+  const Outcome refused = run(small_run() + "--max-steps 1 --dry-run --tensorboard");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.error, HasSubstr("tensorboard"));
+}
+
+TEST_F(Program, OriginsFollowTheOrderOfTheSources) {
+  std::ofstream(folder() / "run.toml") << "micro_batch = 4\nglobal_batch = 16\n";
+  const std::string words = small_run() + "--max-steps 1 --dry-run --config run.toml ";
+  EXPECT_THAT(run(words + "--micro-batch 8", "FLASHBERT_MICRO_BATCH=2 ").out, ContainsRegex("micro_batch = 8 +# command line"));
+  EXPECT_THAT(run(words, "FLASHBERT_MICRO_BATCH=2 ").out, ContainsRegex("micro_batch = 4 +# file run.toml"));
+  const std::string without_file = small_run() + "--max-steps 1 --dry-run --global-batch 16 ";
+  EXPECT_THAT(run(without_file, "FLASHBERT_MICRO_BATCH=2 ").out, ContainsRegex("micro_batch = 2 +# environment FLASHBERT_MICRO_BATCH"));
+}
+
+TEST_F(Program, TheStoredConfigurationRunsAgain) {
+  ASSERT_EQ(made().exit_code, 0) << made().error;
+  const Outcome first = run(small_run() + "--global-batch 8 --max-steps 2 --out first");
+  ASSERT_EQ(first.exit_code, 0) << first.error;
+  const Outcome second = run("train --config first/config.toml --out second");
+  ASSERT_EQ(second.exit_code, 0) << second.error;
+  const auto digest = [](const std::string& report) { return nlohmann::json::parse(report).at("digest").get<std::string>(); };
+  EXPECT_EQ(digest(read(folder() / "first/report.json")), digest(read(folder() / "second/report.json")));
+}
+
+TEST_F(Program, RefusesAFolderThatHoldsResults) {
+  ASSERT_EQ(made().exit_code, 0) << made().error;
+  ASSERT_EQ(run(small_run() + "--global-batch 8 --max-steps 1 --out held").exit_code, 0);
+  const Outcome refused = run(small_run() + "--global-batch 8 --max-steps 1 --out held");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.error, HasSubstr("held"));
+  EXPECT_EQ(run(small_run() + "--global-batch 8 --max-steps 1 --out held --overwrite").exit_code, 0);
+}
+
+TEST_F(Program, MissingFilesExitWithThree) {
+  for (const char* const words : {"data inspect none.hdf5", "checkpoint inspect none.safetensors", "train --config none.toml"}) {
+    EXPECT_EQ(run(words).exit_code, 3) << words;
+  }
+  EXPECT_EQ(run("train --train-data none --max-steps 1 --out x --layers 1 --hidden 32 --heads 2 --intermediate 64").exit_code, 3);
+}
+
+TEST_F(Program, InspectTellsALayoutInOneJsonLine) {
+  ASSERT_EQ(made().exit_code, 0) << made().error;
+  const Outcome outcome = run("data inspect data/train/part_00000_of_00002.hdf5 --json");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.error;
+  EXPECT_EQ(count(outcome.out, "\n"), 1);
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json.at("layout"), "varlength");
+  EXPECT_EQ(json.at("samples"), 150);
+  EXPECT_EQ(json.at("datasets").size(), 5U);
+  EXPECT_EQ(json.at("fingerprints").at("samples_sha256").get<std::string>().size(), 64U);
+  const Outcome rows = run("data inspect data/train/part_00000_of_00002.hdf5 --rows 1:3");
+  EXPECT_EQ(count(rows.out, "\nrow "), 2) << rows.out;
+}
+
+TEST_F(Program, ContradictingBatchesGiveOneMessageAJob) {
+  ASSERT_EQ(made().exit_code, 0) << made().error;
+  const Outcome outcome = run_ranks(2, small_run() + "--max-steps 1 --dry-run --global-batch 448 --micro-batch 8 --accum 4");
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.error;
+  EXPECT_EQ(count(outcome.error, "= 64"), 1) << outcome.error;
+  EXPECT_THAT(outcome.error, HasSubstr("448"));
+}
+
+TEST_F(Program, TwoRanksTrainAndStoreOneConfiguration) {
+  ASSERT_EQ(made().exit_code, 0) << made().error;
+  const Outcome outcome = run_ranks(2, small_run() + "--global-batch 8 --micro-batch 2 --max-steps 2 --out ranks");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.error;
+  EXPECT_THAT(read(folder() / "ranks/config.toml"), HasSubstr("global_batch = 8"));
+  EXPECT_THAT(outcome.error, HasSubstr("micro-batch 2 x 2 x 2 ranks"));
+}
+
+TEST_F(Program, RefusesToTrainAloneWhereTheSchedulerStartedFour) {
+  const std::string slurm = "SLURM_NTASKS=4 SLURM_PROCID=2 SLURM_STEP_ID=0 " + kMpiEnvironment;
+  const Outcome refused = run(small_run() + "--max-steps 1 --out alone", slurm);
+  EXPECT_EQ(refused.exit_code, 4);
+  EXPECT_THAT(refused.error, AllOf(HasSubstr("1 rank"), HasSubstr("announced 4")));
+  EXPECT_FALSE(fs::exists(folder() / "alone"));
+  EXPECT_EQ(run(small_run() + "--max-steps 1 --dry-run", slurm + "FLASHBERT_ALLOW_SINGLE=1 ").exit_code, 0);
+}
+
+}  // namespace
+}  // namespace flashbert
