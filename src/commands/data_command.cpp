@@ -83,9 +83,9 @@ void add_count(CLI::App& command, const std::string& name, std::int64_t& value, 
 
 void add_synth(CLI::App& data, Action& action) {
   const auto options = std::make_shared<SynthOptions>();
-  options->samples = 60000;
+  options->samples = 100000;
   options->eval_samples = 500;
-  options->vocab = 1024;
+  options->vocab = 512;
   options->seq_len = 64;
   options->layout = "varlength";
   options->shards = 4;
