@@ -7,7 +7,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <iterator>
+#include <string_view>
+#include <utility>
 
 #include "core/error.h"
 #include "core/log.h"
@@ -24,7 +27,17 @@ void append(fmt::memory_buffer& buffer, std::string_view key, double value) {
   if (std::isfinite(value)) {
     fmt::format_to(std::back_inserter(buffer), "\"{}\": {}", key, value);
   } else {
-    fmt::format_to(std::back_inserter(buffer), "\"{}\": null", key);
+    const std::string_view text = std::isnan(value) ? "nan" : value > 0.0 ? "inf" : "-inf";
+    fmt::format_to(std::back_inserter(buffer), "\"{}\": null, \"{}_text\": \"{}\"", key, key, text);
+  }
+}
+
+void append(fmt::memory_buffer& buffer, std::initializer_list<std::pair<std::string_view, double>> values) {
+  bool first = true;
+  for (const auto& [key, value] : values) {
+    if (!first) fmt::format_to(std::back_inserter(buffer), ", ");
+    first = false;
+    append(buffer, key, value);
   }
 }
 
@@ -32,7 +45,7 @@ void append(fmt::memory_buffer& buffer, std::string_view key, double value) {
 
 MetricsLog::MetricsLog(const std::filesystem::path& path)
     : path_(path), file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)), last_flush_s_(clock_s()) {
-  check<EnvironmentError>(file_ >= 0, "cannot write {}: {}", path.string(), std::strerror(errno));
+  check<EnvironmentError>(file_ >= 0, "cannot write {}: {}; choose another --out", path.string(), std::strerror(errno));
   buffer_.reserve(kBufferBytes);
 }
 
@@ -47,14 +60,10 @@ MetricsLog::~MetricsLog() {
 
 void MetricsLog::step(const StepRecord& r) {
   fmt::format_to(std::back_inserter(buffer_), "{{\"step\": {}, \"samples\": {}, ", r.step, r.samples);
-  const std::pair<std::string_view, double> values[] = {
-      {"loss", r.loss}, {"mlm_loss", r.mlm_loss}, {"nsp_loss", r.nsp_loss}, {"lr", r.lr}, {"grad_norm", r.grad_norm}};
-  for (const auto& [key, value] : values) {
-    append(buffer_, key, value);
-    fmt::format_to(std::back_inserter(buffer_), ", ");
-  }
-  fmt::format_to(std::back_inserter(buffer_), "\"tokens\": {}, \"masked\": {}, \"step_s\": {:.6f}, \"wait_s\": {:.6f}}}\n", r.tokens,
-                 r.masked, r.step_s, r.wait_s);
+  append(buffer_, {{"loss", r.loss}, {"mlm_loss", r.mlm_loss}, {"nsp_loss", r.nsp_loss}, {"lr", r.lr}, {"grad_norm", r.grad_norm}});
+  fmt::format_to(std::back_inserter(buffer_), ", \"tokens\": {}, \"masked\": {}, ", r.tokens, r.masked);
+  append(buffer_, {{"step_s", r.step_s}, {"wait_s", r.wait_s}});
+  fmt::format_to(std::back_inserter(buffer_), "}}\n");
   if (buffer_.size() > kBufferBytes / 2 || clock_s() - last_flush_s_ > kFlushEvery_s) flush();
 }
 
@@ -71,7 +80,12 @@ void MetricsLog::flush() {
   while (done < buffer_.size()) {
     const ssize_t written = ::write(file_, buffer_.data() + done, buffer_.size() - done);
     if (written < 0 && errno == EINTR) continue;
-    check<EnvironmentError>(written > 0, "cannot write to {}: {}", path_.string(), std::strerror(errno));
+    if (written <= 0) {
+      const int cause = errno;
+      buffer_.clear();
+      throw EnvironmentError(
+          fmt::format("cannot write to {}: {}; free some space or choose another --out", path_.string(), std::strerror(cause)));
+    }
     done += static_cast<std::size_t>(written);
   }
   buffer_.clear();

@@ -22,8 +22,10 @@ struct EvaluationRecord {
   std::int64_t samples = 0;  ///< trained before
 };
 
-/// metrics.jsonl: one JSON object a line, numbers with the fewest digits that read back exactly, not-finite numbers as null. Writing a
-/// step allocates nothing after the first; lines reach the file at evaluations, every second and at the end.
+/// metrics.jsonl: one JSON object a line, numbers with the fewest digits that read back exactly, not-finite numbers as null with
+/// their text beside ("loss": null, "loss_text": "nan"). Writing a step allocates nothing; lines reach the file at evaluations, every
+/// second (looked at when a step is written) and at the end. step(), evaluation() and flush() throw EnvironmentError when the file cannot
+/// take them.
 class MetricsLog {
  public:
   explicit MetricsLog(const std::filesystem::path& path);
@@ -32,7 +34,7 @@ class MetricsLog {
   MetricsLog& operator=(const MetricsLog&) = delete;
   void step(const StepRecord& record);
   void evaluation(const EvaluationRecord& record);
-  /// Throws EnvironmentError when the file cannot take it (full disk).
+  /// On failure the lines not yet written are dropped, so that the file never holds one twice.
   void flush();
 
  private:

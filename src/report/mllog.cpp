@@ -41,7 +41,8 @@ void MlLog::write(std::string_view type, std::string_view key, const Json& value
   metadata["lineno"] = where.line();
   const Json record = {{"namespace", ""}, {"time_ms", now_ms()}, {"event_type", type},
                        {"key", key},      {"value", written},    {"metadata", metadata}};
-  const std::string line = ":::MLLOG " + record.dump() + "\n";
+  // Text from outside (a platform's name) may be no UTF-8; a replaced character is better than a run that ends at its own log.
+  const std::string line = ":::MLLOG " + record.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   file_ << line << std::flush;
   check<EnvironmentError>(file_.good(), "cannot write to {}: the disk may be full", path_.string());
   if (echo_) {

@@ -1,11 +1,28 @@
 #include "report/mlperf_run.h"
 
+#include <algorithm>
 #include <chrono>
+#include <string_view>
+
+#include "core/error.h"
 
 namespace flashbert {
 namespace {
 
 double clock_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+/// The reader of convergence points takes any line that holds one of these for that record, and the last mark of a line for its start.
+constexpr std::string_view kFragileTexts[] = {":::MLLOG",      "global_batch_size", "submission_benchmark",
+                                              "train_samples", "eval_accuracy",     "eval_error"};
+
+void check_text(std::string_view name, const std::string& text) {
+  check<ConfigError>(!text.empty(), "{} is empty; the log must name it", name);
+  for (const std::string_view word : kFragileTexts) {
+    check<ConfigError>(text.find(word) == std::string::npos,
+                       "{} '{}' holds '{}', which the official log readers would take for another record; choose another text", name, text,
+                       word);
+  }
+}
 
 }  // namespace
 
@@ -16,6 +33,9 @@ void MlperfRun::begin_initialisation() {
 }
 
 void MlperfRun::describe(const RunDescription& run) {
+  check_text("submission-org", run.org);
+  check_text("submission-platform", run.platform);
+  global_batch_ = std::max<std::int64_t>(run.global_batch, 1);
   log_.event("submission_benchmark", "bert");
   log_.event("submission_org", run.org);
   log_.event("submission_division", run.division);
@@ -52,38 +72,41 @@ void MlperfRun::start_clock() {
   log_.start("run_start");
   run_start_s_ = clock_s();
   running_ = true;
-  log_.start("epoch_start", {{"epoch_num", 0}, {"samples_count", 0}});
-  start_block(0);
+  log_.start("epoch_start", progress_metadata(0));
+  MlLog::Json block = {{"first_epoch_num", 1}, {"epoch_count", 1}};
+  block.update(progress_metadata(0));
+  log_.start("block_start", block);
 }
 
-void MlperfRun::start_block(std::int64_t samples) {
-  block_samples_ = samples;
-  ++block_number_;
-  log_.start("block_start", {{"first_epoch_num", block_number_}, {"epoch_count", 1}, {"step_num", samples}, {"samples_count", samples}});
-  block_open_ = true;
+MlLog::Json MlperfRun::progress_metadata(std::int64_t samples) const {
+  return {{"epoch_num", samples}, {"step_num", samples / global_batch_}, {"samples_count", samples}};
 }
 
-void MlperfRun::stop_block() {
-  if (!block_open_) return;
-  log_.stop("block_stop", {{"first_epoch_num", block_number_}, {"step_num", block_samples_}, {"samples_count", block_samples_}});
-  block_open_ = false;
+void MlperfRun::begin_evaluation(std::int64_t samples) {
+  log_.start("eval_start", progress_metadata(samples));
+  evaluation_open_ = true;
 }
 
 void MlperfRun::evaluation(std::int64_t samples, double accuracy) {
-  stop_block();
-  log_.event("eval_accuracy", accuracy, {{"epoch_num", samples}, {"samples_count", samples}});
-  start_block(samples);
+  if (!evaluation_open_) begin_evaluation(samples);
+  log_.event("eval_accuracy", accuracy, progress_metadata(samples));
+  evaluation_open_ = false;
+  log_.stop("eval_stop", progress_metadata(samples));
 }
 
 void MlperfRun::finish(std::int64_t samples, Outcome outcome) {
-  if (!running_ || finished_) return;
+  if (!running_) return;
+  // First, so that a log on a full disk is not tried again while its error is on the way up.
+  running_ = false;
   finished_ = true;
   run_stop_s_ = clock_s();
-  stop_block();
-  log_.stop("epoch_stop", {{"epoch_num", 0}, {"samples_count", samples}});
+  if (evaluation_open_) log_.stop("eval_stop", progress_metadata(samples));
+  MlLog::Json block = {{"first_epoch_num", 1}, {"epoch_count", 1}};
+  block.update(progress_metadata(samples));
+  log_.stop("block_stop", block);
+  log_.stop("epoch_stop", progress_metadata(samples));
   log_.event("train_samples", samples);
   log_.stop("run_stop", {{"status", outcome == Outcome::kSuccess ? "success" : "aborted"}});
-  running_ = false;
 }
 
 double MlperfRun::elapsed_s() const { return finished_ ? run_stop_s_ - run_start_s_ : running_ ? clock_s() - run_start_s_ : 0.0; }

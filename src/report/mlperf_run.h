@@ -21,31 +21,36 @@ struct RunDescription {
 };
 
 /// The records of one run, in the one form that passes the official checker for rulesets 1.0.0 to 5.0.0, closed and open; every rule
-/// it follows stands in docs/benchmark-rules.md. finish() is idempotent and is called for every way a run can end.
+/// it follows stands in docs/benchmark-rules.md. Samples trained are logged under all three names the rulesets read: epoch_num (BERT's
+/// accuracy), step_num (3.1) and samples_count (4.0 on). finish() is idempotent and is called for every way a run can end.
+/// All functions throw EnvironmentError when the file cannot take a record.
 class MlperfRun {
  public:
   explicit MlperfRun(MlLog& log) : log_(log) {}
   /// cache_clear and init_start.
   void begin_initialisation();
+  /// Division, benchmark, seed, sizes, hyperparameters, weights: each exactly once, before start_clock(). Throws ConfigError when a text is
+  /// empty or holds a word that the official readers, which search whole lines, would take for another record.
   void describe(const RunDescription& run);
-  /// init_stop and run_start, then epoch and block.
+  /// init_stop and run_start, then the start of the one epoch and the one block that a run is.
   void start_clock();
-  /// samples: trained so far. Closes the block and opens the next one.
+  /// eval_start; samples: trained so far.
+  void begin_evaluation(std::int64_t samples);
+  /// eval_accuracy and eval_stop, after an eval_start where begin_evaluation() was not called.
   void evaluation(std::int64_t samples, double accuracy);
   enum class Outcome { kSuccess, kAborted };
-  /// Closes block and epoch, then train_samples and run_stop. Before start_clock() nothing is written: the run did not take place.
+  /// Closes an evaluation that was cut short, block and epoch; then train_samples and run_stop, exactly once for any number of calls.
+  /// Before start_clock() nothing is written: the run did not take place.
   void finish(std::int64_t samples, Outcome outcome);
   [[nodiscard]] bool clock_running() const { return running_; }
   [[nodiscard]] double elapsed_s() const;
   [[nodiscard]] double initialisation_s() const { return initialisation_s_; }
 
  private:
-  void start_block(std::int64_t samples);
-  void stop_block();
+  [[nodiscard]] MlLog::Json progress_metadata(std::int64_t samples) const;
   MlLog& log_;
-  bool running_ = false, block_open_ = false, finished_ = false;
-  std::int64_t block_samples_ = 0;
-  std::int64_t block_number_ = 0;
+  bool running_ = false, evaluation_open_ = false, finished_ = false;
+  std::int64_t global_batch_ = 1;
   double initialisation_start_s_ = 0.0, initialisation_s_ = 0.0, run_start_s_ = 0.0, run_stop_s_ = 0.0;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -25,7 +26,8 @@ std::string progress_text(const ProgressState& s) {
   text += fmt::format("  {:.0f} samples/s  {:.0f} tokens/s", s.samples_per_s, s.tokens_per_s);
   if (s.max_steps > 0 && s.samples_per_s > 0.0 && s.step > 0) {
     const double samples_a_step = static_cast<double>(s.samples) / static_cast<double>(s.step);
-    const auto left_s = static_cast<std::int64_t>(static_cast<double>(s.max_steps - s.step) * samples_a_step / s.samples_per_s);
+    const auto left_s =
+        static_cast<std::int64_t>(static_cast<double>(std::max<std::int64_t>(s.max_steps - s.step, 0)) * samples_a_step / s.samples_per_s);
     text += fmt::format("  ETA {:02}:{:02}:{:02}", left_s / 3600, left_s / 60 % 60, left_s % 60);
   }
   return text;

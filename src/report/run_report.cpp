@@ -8,6 +8,8 @@
 namespace flashbert {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 double ratio(double a, double b) { return b > 0.0 ? a / b : 0.0; }
 
 /// Samples of the steps after the first over the time of these steps: no evaluation, saving or warm-up in it.
@@ -22,7 +24,7 @@ double filler_share(const RunReport& r) {
 }  // namespace
 
 std::string report_json(const RunReport& r) {
-  nlohmann::ordered_json json = {
+  Json json = {
       {"status", r.status},
       {"reason", r.reason},
       {"target_reached", r.target_reached},
@@ -34,8 +36,8 @@ std::string report_json(const RunReport& r) {
       {"steps", r.steps},
       {"train_samples", r.train_samples},
       {"eval_samples", r.eval_samples},
-      {"seq_per_s", sequences_per_second(r)},
-      {"tokens_per_s", tokens_per_second(r)},
+      {"seq_per_s", nullptr},
+      {"tokens_per_s", nullptr},
       {"filler_share", filler_share(r)},
       {"micro_batches_without_mask", r.micro_batches_without_mask},
       {"time",
@@ -50,23 +52,28 @@ std::string report_json(const RunReport& r) {
       {"precision", r.precision},
       {"device", r.device},
       {"seed", r.seed},
-      {"curve", nlohmann::ordered_json::array()},
+      {"config", "config.toml"},
+      {"curve", Json::array()},
   };
+  if (r.timed_steps > 0) {
+    json["seq_per_s"] = sequences_per_second(r);
+    json["tokens_per_s"] = tokens_per_second(r);
+  }
   if (r.evaluated && std::isfinite(r.accuracy)) json["accuracy"] = r.accuracy;
   for (const auto& [samples, accuracy] : r.curve.points) {
-    json["curve"].push_back(
-        {{"samples", samples}, {"accuracy", std::isfinite(accuracy) ? nlohmann::ordered_json(accuracy) : nlohmann::ordered_json()}});
+    json["curve"].push_back({{"samples", samples}, {"accuracy", std::isfinite(accuracy) ? Json(accuracy) : Json()}});
   }
   json["digest"] = r.digest;
-  return json.dump(1) + "\n";
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string report_text(const RunReport& r) {
   std::string text = fmt::format("{}: {}\n", r.target_reached ? "TARGET REACHED" : r.evaluated ? "target not reached" : "done", r.reason);
   text += fmt::format("time to train      {:.2f} s ({:.3f} min) from run_start to run_stop, initialisation {:.2f} s before it\n", r.run_s,
                       r.run_s / 60.0, r.initialisation_s);
-  text += fmt::format("training           {} samples in {} steps of {}, {:.1f} sequences/s, {:.0f} tokens/s\n", r.train_samples, r.steps,
-                      r.global_batch, sequences_per_second(r), tokens_per_second(r));
+  text += fmt::format("training           {} samples in {} steps of {}", r.train_samples, r.steps, r.global_batch);
+  if (r.timed_steps > 0) text += fmt::format(", {:.1f} sequences/s, {:.0f} tokens/s", sequences_per_second(r), tokens_per_second(r));
+  text += fmt::format("\nfiller             {:.1f} % of the padded tokens, never computed\n", 100.0 * filler_share(r));
   text += fmt::format(
       "where time went    first step {:.2f} s, steps {:.2f} s (of it waiting for data {:.2f} s), evaluation {:.2f} s, saving {:.2f} s\n",
       r.first_step_s, r.steps_s, r.wait_s, r.evaluation_s, r.saving_s);

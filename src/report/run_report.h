@@ -34,7 +34,8 @@ struct RunReport {
   std::string digest;
 };
 
-/// report.json; `digest` is the last key.
+/// report.json; `digest` is the last key. Speeds are over the steps after the first, without evaluation and saving, and null where there
+/// was only one step; numbers that are not finite are null.
 std::string report_json(const RunReport& report);
 
 /// The summary for people: outcome, time, samples, throughput, where the time went, the accuracy curve.

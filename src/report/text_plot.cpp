@@ -8,6 +8,8 @@
 namespace flashbert {
 
 std::string plot_text(const AccuracyCurve& curve, int width, int height) {
+  width = std::max(width, 2);
+  height = std::max(height, 2);
   std::vector<std::string> rows(static_cast<std::size_t>(height), std::string(static_cast<std::size_t>(width), ' '));
   double top = curve.target;
   std::int64_t last = 1;
