@@ -1,0 +1,211 @@
+#include "golden_tolerance.h"
+#include "support/shared_data.h"
+#include "training_fixture.h"
+
+namespace flashbert::testing {
+namespace {
+
+constexpr int kSteps = 5;
+
+struct GoldenCase {
+  std::string folder, layout;
+  std::int64_t samples, micro_batch;
+};
+
+OptimizerSettings golden_optimizer() { return {.lr = 0.01, .lr_total_steps = 7, .warmup_steps = 2, .start_warmup_step = -1}; }
+
+BertConfig golden_model(const std::filesystem::path& folder) { return read_hugging_face_config(folder / "config.json", nullptr); }
+
+/// Key biases have no gradient in exact arithmetic (softmax does not see them); what is left is rounding.
+bool is_key_bias(const std::string& name) { return name.ends_with("key.bias"); }
+
+TrainingFixture::Options options_of(const std::filesystem::path& folder, const GoldenCase& c, Precision precision) {
+  return {.model = golden_model(folder),
+          .optimizer = golden_optimizer(),
+          .data = folder / c.layout,
+          .global_batch = c.samples,
+          .micro_batch = c.micro_batch,
+          .precision = precision};
+}
+
+class Golden : public ::testing::TestWithParam<GoldenCase> {};
+
+void expect_gradients(TrainingFixture& fixture, const std::filesystem::path& folder, const GoldenTolerance& tolerance) {
+  const SafetensorsFile file(folder / "grads.safetensors");
+  const ParameterTable& table = fixture.parameters().table();
+  double largest = 0.0;
+  for (const std::string& name : file.names()) largest = std::max(largest, l2(read_doubles(file, name)));
+  for (std::size_t i = 0; i < table.parameters().size(); ++i) {
+    const std::string& name = table.parameters()[i].name;
+    const auto want = read_doubles(file, name);
+    const double error = l2_difference(fixture.parameters().parameter_gradient(i), want);
+    const double size = is_key_bias(name) ? largest * 1e-2 : l2(want);
+    EXPECT_LE(error, tolerance.gradient * size) << name << ": relative " << error / size;
+  }
+}
+
+TEST_P(Golden, FiveStepsInF32AreThoseOfDoublePrecision) {
+  FLASHBERT_SHARED_OR_SKIP(shared);
+  const GoldenCase& c = GetParam();
+  const auto folder = shared / "golden" / c.folder;
+  const auto steps = read_json(folder / "steps.json")["f64"]["steps"];
+  TrainingFixture fixture(options_of(folder, c, Precision::kF32));
+  fixture.load(folder / "init.safetensors");
+  const SafetensorsFile before(folder / "init.safetensors");
+  const double tokens = 1400.0;
+  const GoldenTolerance tolerance = golden_tolerance(golden_model(folder), tokens, unit_roundoff(Dtype::kF32), kSteps);
+  for (int s = 0; s < kSteps; ++s) {
+    SCOPED_TRACE(fmt::format("step {}", s));
+    const StepResult result = fixture.step();
+    const auto& want = steps[static_cast<std::size_t>(s)];
+    // After the first update the weights differ by their own tolerance, and the losses with them.
+    EXPECT_NEAR(result.mlm_loss, want["mlm_loss"].get<double>(), tolerance.loss * want["mlm_loss"].get<double>());
+    EXPECT_NEAR(result.nsp_loss, want["nsp_loss"].get<double>(), tolerance.loss * want["nsp_loss"].get<double>());
+    EXPECT_NEAR(result.learning_rate, want["learning_rate"].get<double>(), 1e-7 * want["learning_rate"].get<double>());
+    EXPECT_NEAR(result.gradient_norm, want["grad_norm"].get<double>(), tolerance.gradient * (1 + s) * want["grad_norm"].get<double>());
+    if (s == 0) expect_gradients(fixture, folder, tolerance);
+  }
+  const SafetensorsFile after(folder / "weights_after_5.safetensors");
+  const ParameterTable& table = fixture.parameters().table();
+  for (std::size_t i = 0; i < table.parameters().size(); ++i) {
+    const std::string& name = table.parameters()[i].name;
+    const auto want = read_doubles(after, name);
+    const auto start = read_doubles(before, name);
+    const double error = l2_difference(fixture.parameters().parameter_master(i), want);
+    double change = 0.0;
+    for (std::size_t k = 0; k < want.size(); ++k) change += (want[k] - start[k]) * (want[k] - start[k]);
+    change = std::sqrt(change);
+    // LAMB divides a key bias' rounding noise by itself: each element may move by the sum of the learning rates, scaled by noise over eps.
+    const double limit = is_key_bias(name) ? 0.03 * 1e-2 * std::sqrt(static_cast<double>(want.size())) : tolerance.weights * change;
+    // The file itself may be rounded to f32.
+    EXPECT_LE(error, limit + unit_roundoff(Dtype::kF32) * l2(want)) << name << ": error over change " << error / change;
+  }
+}
+
+TEST_P(Golden, TrustRatiosAndNormsAreThoseOfDoublePrecision) {
+  FLASHBERT_SHARED_OR_SKIP(shared);
+  const GoldenCase& c = GetParam();
+  const auto folder = shared / "golden" / c.folder;
+  const auto first = read_json(folder / "steps.json")["f64"]["steps"][0];
+  if (!first.contains("tensors")) GTEST_SKIP() << "steps.json names its per-tensor figures differently";
+  TrainingFixture fixture(options_of(folder, c, Precision::kF32));
+  fixture.load(folder / "init.safetensors");
+  static_cast<void>(fixture.step());
+  const GoldenTolerance tolerance = golden_tolerance(golden_model(folder), 1400.0, unit_roundoff(Dtype::kF32), 1);
+  const float* const ratios = fixture.engine->optimizer().trust_ratios().data<float>();
+  const ParameterTable& table = fixture.parameters().table();
+  for (std::size_t i = 0; i < table.parameters().size(); ++i) {
+    const std::string& name = table.parameters()[i].name;
+    const double want = first["tensors"][name]["ratio"].get<double>();
+    EXPECT_NEAR(static_cast<double>(ratios[i]), want, 2.0 * tolerance.gradient * want) << name;
+  }
+}
+
+TEST_P(Golden, Bf16StaysWithinItsRounding) {
+  FLASHBERT_SHARED_OR_SKIP(shared);
+  const GoldenCase& c = GetParam();
+  const auto folder = shared / "golden" / c.folder;
+  TrainingFixture fixture(options_of(folder, c, Precision::kBf16));
+  if (fixture.setup.compute != Dtype::kBf16) GTEST_SKIP() << "this processor has no products of bf16";
+  fixture.load(folder / "init.safetensors");
+  const auto want = read_json(folder / "steps.json")["f64"]["steps"][0];
+  const StepResult result = fixture.step();
+  // Activations are rounded to bf16 a fixed number of times a layer (about 12 forward and backward), independent of sum lengths, whose
+  // terms are added in f32.
+  const double roundings = 12.0 * 2.0 * static_cast<double>(golden_model(folder).layers);
+  const double relative = unit_roundoff(Dtype::kBf16) * std::sqrt(roundings);
+  EXPECT_NEAR(result.loss, want["loss"].get<double>(), relative * want["loss"].get<double>());
+  EXPECT_NEAR(result.gradient_norm, want["grad_norm"].get<double>(), relative * want["grad_norm"].get<double>());
+  const SafetensorsFile file(folder / "grads.safetensors");
+  const ParameterTable& table = fixture.parameters().table();
+  for (std::size_t i = 0; i < table.parameters().size(); ++i) {
+    const std::string& name = table.parameters()[i].name;
+    if (is_key_bias(name)) continue;
+    const auto gradient = read_doubles(file, name);
+    // Small tensors deep in the backward pass see differences of large, nearly equal values: the error is measured against the
+    // whole gradient where it is the larger.
+    const double size = std::max(l2(gradient), 0.02 * want["grad_norm"].get<double>());
+    EXPECT_LE(l2_difference(fixture.parameters().parameter_gradient(i), gradient), relative * size) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, Golden,
+                         ::testing::Values(GoldenCase{"tiny", "shard_fixed", 16, 16}, GoldenCase{"tiny", "shard_varlength", 16, 16},
+                                           GoldenCase{"tiny", "shard_fixed", 16, 1}, GoldenCase{"tiny", "shard_varlength", 16, 4},
+                                           GoldenCase{"deep", "shard_fixed", 8, 8}, GoldenCase{"deep", "shard_varlength", 8, 1}),
+                         [](const auto& test) {
+                           return fmt::format("{}_{}_micro{}", test.param.folder, test.param.layout, test.param.micro_batch);
+                         });
+
+TEST(GoldenSensitivity, TheTolerancesCatchEighteenOfTwentyPlantedMistakes) {
+  FLASHBERT_SHARED_OR_SKIP(shared);
+  const auto folder = shared / "golden/tiny";
+  const GoldenTolerance tolerance = golden_tolerance(golden_model(folder), 779.0, unit_roundoff(Dtype::kF32), kSteps);
+  const auto rows = read_json(folder / "sensitivity.json");
+  int caught = 0;
+  std::vector<std::string> missed;
+  for (const auto& [name, row] : rows["model"].items()) {
+    if (name == "nothing changed") continue;
+    const bool seen =
+        row["loss_rel_change"].get<double>() > tolerance.loss || row["grad_norm_rel_change"].get<double>() > tolerance.gradient;
+    seen ? static_cast<void>(++caught) : missed.push_back(name);
+  }
+  for (const auto& [name, row] : rows["lamb"].items()) {
+    if (name == "nothing changed") continue;
+    const bool seen = row["final_loss_rel_change"].get<double>() > tolerance.loss ||
+                      row["weights_l2_error_over_change_worst"].get<double>() > tolerance.weights;
+    seen ? static_cast<void>(++caught) : missed.push_back(name);
+  }
+  EXPECT_EQ(caught, 18) << fmt::format("{}", fmt::join(missed, "; "));
+}
+
+TEST(GoldenSmallNorm, ClippingDoesNothingBelowItsLimit) {
+  FLASHBERT_SHARED_OR_SKIP(shared);
+  const auto folder = shared / "golden/tiny";
+  const auto document = read_json(folder / "steps_small_norm.json");
+  TrainingFixture fixture(options_of(folder, {"tiny", "shard_fixed", 16, 16}, Precision::kF32));
+  fixture.load(folder / "init.safetensors");
+  Parameters& parameters = fixture.parameters();
+  for (const auto& [name, factor] : document["factors"].items()) {
+    const Tensor master = parameters.parameter_master(static_cast<std::size_t>(parameters.table().find(name)));
+    for (std::int64_t k = 0; k < master.elements(); ++k) master.data<float>()[k] *= factor.get<float>();
+  }
+  parameters.refresh(*fixture.setup.ops);
+  const GoldenTolerance tolerance = golden_tolerance(golden_model(folder), 779.0, unit_roundoff(Dtype::kF32), kSteps);
+  for (int s = 0; s < kSteps; ++s) {
+    const auto& want = document["f64"]["steps"][static_cast<std::size_t>(s)];
+    const StepResult result = fixture.step();
+    EXPECT_NEAR(result.loss, want["loss"].get<double>(), tolerance.loss * want["loss"].get<double>());
+    EXPECT_NEAR(result.gradient_norm, want["grad_norm"].get<double>(), tolerance.gradient * (1 + s) * want["grad_norm"].get<double>());
+  }
+}
+
+TEST(GoldenReplicas, TheReferencesNormalisationAndClipBeforeTheReductionAreReproduced) {
+  FLASHBERT_SHARED_OR_SKIP(shared);
+  const auto folder = shared / "golden/tiny";
+  const auto want = read_json(folder / "steps.json")["per_replica_reference_f64"];
+  auto options = options_of(folder, {"tiny", "shard_fixed", 16, 8}, Precision::kF32);
+  options.clip = ClipOrder::kBeforeReduce;
+  options.normalisation = LossNormalisation::kPerRank;
+  TrainingFixture fixture(options);
+  fixture.load(folder / "init.safetensors");
+  // The golden halves are in file order, so the batch is composed here and not by the loader.
+  const SampleStore samples = read_shard(fixture.data.shards.front(), {});
+  StepBatch batch;
+  batch.micro_batches.resize(2);
+  for (PackedBatch& micro : batch.micro_batches) micro.clear();
+  for (std::int64_t i = 0; i < 16; ++i) {
+    batch.micro_batches[static_cast<std::size_t>(i / 8)].append(samples[i], static_cast<std::uint64_t>(i));
+    batch.global_masked += static_cast<std::int64_t>(samples[i].masked_positions.size());
+  }
+  for (PackedBatch& micro : batch.micro_batches) micro.finish();
+  const StepResult result = fixture.engine->train_step(batch);
+  const GoldenTolerance tolerance = golden_tolerance(golden_model(folder), 779.0, unit_roundoff(Dtype::kF32), 1);
+  const double mlm = (want["replicas"][0]["mlm_loss"].get<double>() + want["replicas"][1]["mlm_loss"].get<double>()) / 2;
+  EXPECT_NEAR(result.mlm_loss, mlm, tolerance.loss * mlm);
+  EXPECT_NEAR(result.gradient_norm, want["norm_of_mean_of_clipped"].get<double>(),
+              tolerance.gradient * want["norm_of_mean_of_clipped"].get<double>());
+}
+
+}  // namespace
+}  // namespace flashbert::testing
