@@ -19,26 +19,26 @@ MlLog::MlLog(const std::filesystem::path& path, bool echo) : file_(path, std::io
   check<EnvironmentError>(file_.good(), "cannot write {}; choose another --out", path.string());
 }
 
-void MlLog::event(std::string_view key, const Json& value, Json metadata, std::source_location where) {
+void MlLog::event(std::string_view key, const Json& value, Json metadata, SourceLocation where) {
   write("POINT_IN_TIME", key, value, std::move(metadata), where);
 }
 
-void MlLog::start(std::string_view key, Json metadata, std::source_location where) {
+void MlLog::start(std::string_view key, Json metadata, SourceLocation where) {
   write("INTERVAL_START", key, nullptr, std::move(metadata), where);
 }
 
-void MlLog::stop(std::string_view key, Json metadata, std::source_location where) {
+void MlLog::stop(std::string_view key, Json metadata, SourceLocation where) {
   write("INTERVAL_END", key, nullptr, std::move(metadata), where);
 }
 
-void MlLog::write(std::string_view type, std::string_view key, const Json& value, Json metadata, const std::source_location& where) {
+void MlLog::write(std::string_view type, std::string_view key, const Json& value, Json metadata, const SourceLocation& where) {
   Json written = value;
   if (value.is_number_float() && !std::isfinite(value.get<double>())) {
     metadata["text"] = std::isnan(value.get<double>()) ? "nan" : value.get<double>() > 0 ? "inf" : "-inf";
     written = nullptr;
   }
-  metadata["file"] = std::filesystem::path(where.file_name()).filename().string();
-  metadata["lineno"] = where.line();
+  metadata["file"] = std::filesystem::path(where.file).filename().string();
+  metadata["lineno"] = where.line;
   const Json record = {{"namespace", ""}, {"time_ms", now_ms()}, {"event_type", type},
                        {"key", key},      {"value", written},    {"metadata", metadata}};
   // Text from outside (a platform's name) may be no UTF-8; a replaced character is better than a run that ends at its own log.

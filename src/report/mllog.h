@@ -5,11 +5,18 @@
 #include <fstream>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <source_location>
 #include <string>
 #include <string_view>
 
 namespace flashbert {
+
+/// The place of a call, for the metadata `file` and `lineno` that the official seed check reads. What std::source_location is for; clang 14
+/// with g++ 12's library has none.
+struct SourceLocation {
+  const char* file = "";
+  int line = 0;
+  static constexpr SourceLocation current(const char* path = __builtin_FILE(), int number = __builtin_LINE()) { return {path, number}; }
+};
 
 /// Writes one MLPerf record a line (":::MLLOG {json}"), each flushed at once, to one file (root rank only). Non-finite numbers are
 /// written as null with their text in the metadata, so every line is strict JSON. facts: docs/benchmark-rules.md.
@@ -18,13 +25,12 @@ class MlLog {
   /// Throws EnvironmentError when the file cannot be written. echo: also to standard output.
   MlLog(const std::filesystem::path& path, bool echo);
   using Json = nlohmann::ordered_json;
-  void event(std::string_view key, const Json& value, Json metadata = Json::object(),
-             std::source_location where = std::source_location::current());
-  void start(std::string_view key, Json metadata = Json::object(), std::source_location where = std::source_location::current());
-  void stop(std::string_view key, Json metadata = Json::object(), std::source_location where = std::source_location::current());
+  void event(std::string_view key, const Json& value, Json metadata = Json::object(), SourceLocation where = SourceLocation::current());
+  void start(std::string_view key, Json metadata = Json::object(), SourceLocation where = SourceLocation::current());
+  void stop(std::string_view key, Json metadata = Json::object(), SourceLocation where = SourceLocation::current());
 
  private:
-  void write(std::string_view type, std::string_view key, const Json& value, Json metadata, const std::source_location& where);
+  void write(std::string_view type, std::string_view key, const Json& value, Json metadata, const SourceLocation& where);
   std::ofstream file_;
   std::filesystem::path path_;
   bool echo_;

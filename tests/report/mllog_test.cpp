@@ -14,6 +14,7 @@ namespace {
 TEST(MlLog, RecordsHaveTheFieldsThatReadersNeed) {
   const TemporaryFolder folder;
   MlLog log(folder.path() / "log", /*echo=*/false);
+  const int line = __LINE__ + 1;
   log.event("seed", 7);
   log.start("run_start");
   log.stop("run_stop", {{"status", "success"}});
@@ -25,7 +26,7 @@ TEST(MlLog, RecordsHaveTheFieldsThatReadersNeed) {
     EXPECT_EQ(records[i].at("event_type"), types[i]);
     EXPECT_TRUE(records[i].at("time_ms").is_number_integer());
     EXPECT_EQ(records[i].at("metadata").at("file"), "mllog_test.cpp");
-    EXPECT_GT(records[i].at("metadata").at("lineno"), 0);
+    EXPECT_EQ(records[i].at("metadata").at("lineno"), line + static_cast<int>(i));
   }
   EXPECT_EQ(records[0].at("value"), 7);
   EXPECT_TRUE(records[1].at("value").is_null());
