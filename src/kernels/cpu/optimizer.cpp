@@ -1,5 +1,5 @@
+#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/row_dispatch.h"
@@ -12,9 +12,9 @@ std::int64_t chunks_of(std::int64_t elements) { return (elements + kNormChunk - 
 /// Calls f(tensor, chunk, place) for every chunk of every tensor, places counted through; shared among threads, in memory order. The
 /// tensors' first places are in `first` (count + 1 entries).
 template <class Function>
-void for_chunks(const std::int64_t* first, std::int64_t count, const Function& f) {
+void for_chunks(const Context& context, const std::int64_t* first, std::int64_t count, const Function& f) {
   const std::int64_t total = first[count];
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for num_threads(context.threads()) schedule(static) if (total > 1)
   for (std::int64_t place = 0; place < total; ++place) {
     const std::int64_t tensor = std::upper_bound(first, first + count + 1, place) - first - 1;
     f(tensor, place - first[tensor], place);
@@ -52,7 +52,7 @@ void CpuOps::do_global_norm(const GlobalNorm& args) {
     place += chunks_of(args.tensors[static_cast<std::size_t>(i)].elements());
   }
   work.first[count] = place;
-  for_chunks(work.first, count, [&](std::int64_t i, std::int64_t chunk, std::int64_t at) {
+  for_chunks(context(), work.first, count, [&](std::int64_t i, std::int64_t chunk, std::int64_t at) {
     const ConstTensor& tensor = args.tensors[static_cast<std::size_t>(i)];
     const std::int64_t begin = chunk * kNormChunk;
     work.squares[at].weight = kernels.sum_of_squares(tensor.data<float>() + begin, std::min(kNormChunk, tensor.elements() - begin));
@@ -111,7 +111,7 @@ void CpuOps::do_lamb_update(const LambUpdate& args) {
     place += chunks_of(args.parameters[static_cast<std::size_t>(i)].weight.elements());
   }
   work.first[count] = place;
-  for_chunks(work.first, count, [&](std::int64_t i, std::int64_t chunk, std::int64_t at) {
+  for_chunks(context(), work.first, count, [&](std::int64_t i, std::int64_t chunk, std::int64_t at) {
     LambChunk piece = lamb_chunk(args, i, chunk);
     kernels.lamb_moments(piece);
     work.squares[at] = {piece.weight_squares, piece.update_squares};
@@ -130,7 +130,7 @@ void CpuOps::do_lamb_update(const LambUpdate& args) {
     args.trust_ratio.data<float>()[i] = adapts ? static_cast<float>(weight_norm / update_norm) : 1.0F;
   }
   const float learning_rate = args.step_scalars.data<float>()[kLearningRate];
-  for_chunks(work.first, count, [&](std::int64_t i, std::int64_t chunk, std::int64_t /*at*/) {
+  for_chunks(context(), work.first, count, [&](std::int64_t i, std::int64_t chunk, std::int64_t /*at*/) {
     LambChunk piece = lamb_chunk(args, i, chunk);
     piece.step = args.trust_ratio.data<float>()[i] * learning_rate;
     kernels.lamb_apply(piece);
