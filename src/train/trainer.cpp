@@ -316,6 +316,7 @@ class Training {
   /// True when the target is reached.
   bool evaluate() {
     const auto start = Clock::now();
+    if (root()) outputs_->run.begin_evaluation(report_.train_samples);
     if (evaluation_batches_.valid()) loaded_evaluation_ = evaluation_batches_.get();
     const EvaluationResult result = engine_->evaluate(loaded_evaluation_);
     evaluated_at_ = report_.train_samples;
