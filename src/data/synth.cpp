@@ -18,13 +18,14 @@
 // one sentence each; "real next" (label 0) has the same topic, "random next" (label 1) another one, so next-sentence prediction can be
 // learned, too.
 //
-// Why learning does not rest on a plateau: the loss falls in steps that each need only what the step before found. All words are
-// equally frequent, so nothing is gained without context; any neighbours give the topic (1 of 32 words instead of 1 of the vocabulary),
-// close ones the phrase (1 of 8), their order the word itself. A random bigram table has only the last step.
+// Why learning does not rest on a plateau: the loss falls in steps that each need only what the step before found, and none needs an
+// attention head that looks exactly one token back, which a small model takes thousands of steps to find (a language of word pairs, and
+// one of phrases that turn without a metre, rested at accuracy 0.1 and 0.2). All words are equally frequent, so nothing is gained
+// without context; the position alone gives the place in the phrase, any neighbours the topic, most neighbours a likely phrase, and the
+// closer the neighbours that are heeded, the surer the phrase: accuracy rises smoothly with how local attention is.
 //
-// Best accuracy: the Bayes predictor of synth_optimum.h over the very evaluation samples that are written. With both neighbours to be
-// seen it is about c^2 + c (1 - c) for a continuation probability c: 0.90 for 0.9, where only one neighbour is tied to the word it is a
-// choice between two. Masked neighbours cost some of that.
+// Best accuracy: the Bayes predictor of synth_optimum.h over the very evaluation samples that are written. With both neighbours seen the
+// phrase is known but for a choice between two where it changes; masked neighbours and borders cost some more.
 
 namespace flashbert {
 namespace {

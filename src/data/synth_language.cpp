@@ -25,19 +25,19 @@ SynthLanguage::Pool SynthLanguage::pool_of(std::span<const std::int32_t> sentenc
 }
 
 void SynthLanguage::append_sentence(std::int64_t topic, std::int64_t words, Pool pool, RandomStream& random,
-                                    std::vector<std::int32_t>& out) const {
-  // A draw from the wrong pool is thrown away. Even of two-word sentences each topic has 1,024, so this many draws never all fail.
+                                    std::vector<std::int32_t>& tokens) const {
+  // A draw from the wrong pool is thrown away. Even of two words each topic has 64 sentences at a place, so this many draws never all fail.
   constexpr int kMostDraws = 1'000'000;
-  const std::size_t begin = out.size();
+  const std::size_t begin = tokens.size();
   for (int draw = 0; draw < kMostDraws; ++draw) {
-    out.resize(begin);
-    std::int64_t index = 0;
+    tokens.resize(begin);
+    std::int64_t phrase = 0;
     for (std::int64_t i = 0; i < words; ++i) {
-      const bool continues = i > 0 && random.unit() < kContinuation;
-      index = continues ? next_in_phrase(index) : random.below(kTopicWords);
-      out.push_back(word(topic, index));
+      const bool stays = i > 0 && random.unit() < kContinuation;
+      if (!stays) phrase = random.below(kPhrases);
+      tokens.push_back(word(topic, phrase, static_cast<std::int64_t>(tokens.size())));
     }
-    if (pool_of(std::span(out).subspan(begin)) == pool) return;
+    if (pool_of(std::span(tokens).subspan(begin)) == pool) return;
   }
   throw std::logic_error("no sentence found for its pool");
 }

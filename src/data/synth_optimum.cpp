@@ -7,7 +7,8 @@
 #include <span>
 #include <vector>
 
-// A sentence of a known topic is a hidden Markov chain over the topic's 32 words; masking is its noise. Forward-backward gives, for each
+// A sentence of a known topic is a hidden Markov chain over the topic's 8 phrases (the position tells which word of the phrase stands
+// there); masking is its noise. Forward-backward gives, for each
 // topic, the likelihood of the sentence and the posterior of each word; the topics of the two sentences are then weighed together (equal
 // with probability 1/2, else any other). A word that is not being asked about was chosen for prediction with probability
 // `chosen_share`, independently of the others; truly the number of chosen words is fixed, so the predictor is the best one up to that
@@ -16,10 +17,10 @@
 namespace flashbert {
 namespace {
 
-constexpr std::int64_t kWords = SynthLanguage::kTopicWords;
+constexpr std::int64_t kPhrases = SynthLanguage::kPhrases;
 constexpr double kContinuation = SynthLanguage::kContinuation;
-constexpr double kJump = (1.0 - kContinuation) / static_cast<double>(kWords);  // to each word of the topic
-using Distribution = std::array<double, kWords>;
+constexpr double kJump = (1.0 - kContinuation) / static_cast<double>(kPhrases);  // to each phrase of the topic
+using Distribution = std::array<double, kPhrases>;
 
 double sum(const Distribution& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 double normalise(Distribution& values) {
@@ -52,35 +53,33 @@ class Noise {
   double chosen_share_;
 };
 
-/// Forward-backward over one sentence under one topic.
+/// Forward-backward over one sentence, whose first word stands at token position `begin`, under one topic.
 class Chain {
  public:
-  Chain(const SynthLanguage& language, const Noise& noise, std::span<const std::int32_t> seen, std::int64_t topic) {
-    for (const std::int32_t id : seen) {
-      const Emission emission = noise.in_general(id);
+  Chain(const Noise& noise, std::span<const std::int32_t> seen, std::size_t begin, std::int64_t topic) {
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      const Emission emission = noise.in_general(seen[i]);
       Distribution& likelihood = likelihoods_.emplace_back();
-      likelihood.fill(emission.other);
-      if (language.topic_of(id) == topic) likelihood[static_cast<std::size_t>(SynthLanguage::index_in_topic(id))] = emission.same;
+      for (std::size_t p = 0; p < kPhrases; ++p) {
+        const bool same = seen[i] == SynthLanguage::word(topic, static_cast<std::int64_t>(p), static_cast<std::int64_t>(begin + i));
+        likelihood[p] = same ? emission.same : emission.other;
+      }
     }
     forward();
   }
   [[nodiscard]] double log_likelihood() const { return log_likelihood_; }
 
-  /// P(word at position i | all that is seen, topic), for every position.
+  /// P(phrase at word i | all that is seen, topic), for every word.
   [[nodiscard]] std::vector<Distribution> posteriors() const {
     std::vector<Distribution> result = forward_;
     Distribution backward;
     backward.fill(1.0);
     for (std::size_t i = result.size(); i-- > 0;) {
-      for (std::size_t w = 0; w < kWords; ++w) result[i][w] *= backward[w];
+      for (std::size_t p = 0; p < kPhrases; ++p) result[i][p] *= backward[p];
       normalise(result[i]);
-      Distribution ahead;
-      for (std::size_t w = 0; w < kWords; ++w) ahead[w] = likelihoods_[i][w] * backward[w];
-      const double total = sum(ahead);
-      for (std::int64_t w = 0; w < kWords; ++w) {
-        const auto next = static_cast<std::size_t>(SynthLanguage::next_in_phrase(w));
-        backward[static_cast<std::size_t>(w)] = kContinuation * ahead[next] + kJump * total;
-      }
+      for (std::size_t p = 0; p < kPhrases; ++p) backward[p] *= likelihoods_[i][p];
+      const double total = sum(backward);
+      for (double& value : backward) value = kContinuation * value + kJump * total;
       normalise(backward);
     }
     return result;
@@ -89,15 +88,12 @@ class Chain {
  private:
   void forward() {
     Distribution prior;
-    prior.fill(1.0 / static_cast<double>(kWords));
+    prior.fill(1.0 / static_cast<double>(kPhrases));
     for (const Distribution& likelihood : likelihoods_) {
       Distribution& state = forward_.emplace_back();
-      for (std::size_t w = 0; w < kWords; ++w) state[w] = prior[w] * likelihood[w];
+      for (std::size_t p = 0; p < kPhrases; ++p) state[p] = prior[p] * likelihood[p];
       log_likelihood_ += std::log(normalise(state));
-      for (std::int64_t w = 0; w < kWords; ++w) {
-        const auto previous = static_cast<std::size_t>(SynthLanguage::previous_in_phrase(w));
-        prior[static_cast<std::size_t>(w)] = kContinuation * state[previous] + kJump;
-      }
+      for (std::size_t p = 0; p < kPhrases; ++p) prior[p] = kContinuation * state[p] + kJump;
     }
   }
   std::vector<Distribution> likelihoods_, forward_;
@@ -117,7 +113,7 @@ Sentence make_sentence(const SynthLanguage& language, const Noise& noise, std::s
   Sentence sentence{.begin = begin, .seen = tokens.subspan(begin, end - begin), .chains = {}, .likelihoods = {}, .topic_posterior = {}};
   double largest = -INFINITY;
   for (std::int64_t topic = 0; topic < language.topics(); ++topic) {
-    sentence.chains.emplace_back(language, noise, sentence.seen, topic);
+    sentence.chains.emplace_back(noise, sentence.seen, begin, topic);
     largest = std::max(largest, sentence.chains.back().log_likelihood());
   }
   for (const Chain& chain : sentence.chains) sentence.likelihoods.push_back(std::exp(chain.log_likelihood() - largest));
@@ -159,10 +155,10 @@ void predict(const SynthLanguage& language, const Noise& noise, const Sentence& 
       // The posterior took the position as any other; being asked about, it was chosen.
       const Emission general = noise.in_general(seen);
       const Emission chosen = noise.if_chosen(seen);
-      for (std::int64_t w = 0; w < kWords; ++w) {
-        const std::int32_t word = language.word(topic, w);
+      for (std::size_t p = 0; p < kPhrases; ++p) {
+        const std::int32_t word = SynthLanguage::word(topic, static_cast<std::int64_t>(p), sample.masked_positions[slot]);
         const double correction = word == seen ? chosen.same / general.same : chosen.other / general.other;
-        const double weight = topic_weight * posteriors[at][static_cast<std::size_t>(w)] * correction;
+        const double weight = topic_weight * posteriors[at][p] * correction;
         choices[slot].total += weight;
         if (weight > choices[slot].weight) {
           choices[slot].weight = weight;

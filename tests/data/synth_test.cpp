@@ -117,19 +117,20 @@ TEST(Synth, SamplesFollowTheLanguage) {
     EXPECT_EQ(static_cast<std::int64_t>(sample.masked_positions.size()),
               masked_count(static_cast<std::int64_t>(sample.token_ids.size()), 10));
     random_next += sample.next_sentence_label;
+    std::int64_t position = 1;
     for (const auto& sentence : {a, b}) {
-      for (std::size_t i = 1; i < sentence.size(); ++i) {
+      for (std::size_t i = 0; i < sentence.size(); ++i, ++position) {
         ASSERT_EQ(language.topic_of(sentence[i]), language.topic_of(sentence[0]));
+        ASSERT_EQ(SynthLanguage::place_of(sentence[i]), position % SynthLanguage::kPhraseWords);
+        if (i == 0) continue;
         pairs += 1.0;
-        continued +=
-            SynthLanguage::next_in_phrase(SynthLanguage::index_in_topic(sentence[i - 1])) == SynthLanguage::index_in_topic(sentence[i])
-                ? 1.0
-                : 0.0;
+        continued += SynthLanguage::phrase_of(sentence[i - 1]) == SynthLanguage::phrase_of(sentence[i]) ? 1.0 : 0.0;
       }
+      ++position;  // [SEP]
     }
   }
-  // Continuation, or a jump that happens to hit the same word; five standard deviations of a share.
-  const double share = SynthLanguage::kContinuation + (1.0 - SynthLanguage::kContinuation) / SynthLanguage::kTopicWords;
+  // Continuation, or a jump that happens to hit the same phrase; five standard deviations of a share.
+  const double share = SynthLanguage::kContinuation + (1.0 - SynthLanguage::kContinuation) / SynthLanguage::kPhrases;
   EXPECT_NEAR(continued / pairs, share, 5.0 * std::sqrt(share * (1.0 - share) / pairs));
   EXPECT_NEAR(random_next / 3000.0, 0.5, 5.0 * std::sqrt(0.25 / 3000.0));
 }
@@ -171,55 +172,50 @@ TEST(Synth, BestAccuracyIsTheBayesPredictorsOwnHitRate) {
   EXPECT_DOUBLE_EQ(expected / masked, result.best_accuracy);
   EXPECT_GT(result.best_accuracy, 0.86);
   EXPECT_LT(result.best_accuracy, 0.92);
-  // A calibrated predictor hits as often as it expects to. Hits of one sentence hang together, by pairs at most as two masks that share
-  // a neighbour: the variance is below twice that of independent hits; five standard deviations. The division of sentences into
-  // pools, which the predictor ignores, is independent of what is masked in them.
+  // A calibrated predictor hits as often as it expects to. Masks side by side share their evidence, so that hits come in runs of one or
+  // two: the variance is below twice that of independent hits; five standard deviations. The division of sentences into pools, which
+  // the predictor ignores, is independent of what is masked in them.
   EXPECT_NEAR(correct / masked, result.best_accuracy, 5.0 * std::sqrt(2.0 * 0.09 / masked));
 }
 
-/// A sample of one topic (0) and no noise, word indices given; -1 = masked.
-testing::OwnedSample sample_of(const SynthLanguage& language, const std::vector<std::int64_t>& first,
-                               const std::vector<std::int64_t>& second) {
+/// A sample of one topic (0) and no noise, phrases given; -1 = masked, phrase 0 being the label.
+testing::OwnedSample sample_of(const std::vector<std::int64_t>& first, const std::vector<std::int64_t>& second) {
   testing::OwnedSample sample;
   const auto add = [&](std::int32_t id, int segment) {
     sample.ids.push_back(id);
     sample.segments.push_back(static_cast<std::uint8_t>(segment));
   };
-  const auto add_words = [&](const std::vector<std::int64_t>& words, int segment) {
-    for (const std::int64_t word : words) {
-      if (word < 0) {
-        sample.positions.push_back(static_cast<std::int32_t>(sample.ids.size()));
-        sample.labels.push_back(language.word(0, 3));
+  const auto add_phrases = [&](const std::vector<std::int64_t>& phrases, int segment) {
+    for (const std::int64_t phrase : phrases) {
+      const auto position = static_cast<std::int64_t>(sample.ids.size());
+      if (phrase < 0) {
+        sample.positions.push_back(static_cast<std::int32_t>(position));
+        sample.labels.push_back(SynthLanguage::word(0, 0, position));
       }
-      add(word < 0 ? std::int32_t{SynthLanguage::kMask} : language.word(0, word), segment);
+      add(phrase < 0 ? std::int32_t{SynthLanguage::kMask} : SynthLanguage::word(0, phrase, position), segment);
     }
     add(SynthLanguage::kSeparator, segment);
   };
   add(SynthLanguage::kClassify, 0);
-  add_words(first, 0);
-  add_words(second, 1);
+  add_phrases(first, 0);
+  add_phrases(second, 1);
   return sample;
 }
 
 TEST(BestPrediction, AgreesWithBayesRuleByHand) {
   const SynthLanguage language(512);
-  constexpr double kJump = (1.0 - SynthLanguage::kContinuation) / SynthLanguage::kTopicWords;
-  constexpr double kNext = SynthLanguage::kContinuation + kJump;
-  // One mask between two words seen for sure, up to the chance that a seen word was itself chosen and replaced: with a share s of
-  // chosen words a replacement explains a seen word with odds below s * 0.1 / 512 / (1 - s), each of the others being possible.
-  const auto first = std::vector<std::int64_t>{0, 1, 2, -1, 4, 5};
-  const auto sample = sample_of(language, first, {8, 9, 10, 11});
-  const BestPrediction both = best_prediction(language, sample.view());
-  const double tied = kNext * kNext;
-  const double other = 31.0 * kJump * kJump;                             // any other word: two jumps
-  constexpr double kReplacement = 32.0 * 0.1 * 0.1 / 512.0 / 0.9 * 4.0;  // four near words, each possibly any of 32
-  EXPECT_NEAR(both.expected_correct, tied / (tied + other), kReplacement);
+  constexpr double kJump = (1.0 - SynthLanguage::kContinuation) / SynthLanguage::kPhrases;
+  constexpr double kStay = SynthLanguage::kContinuation + kJump;
+  // By hand the seen words count as certain. The predictor also allows that one of the four near words was replaced (1 of 10 words is
+  // chosen, 1 of 10 of these replaced, by this word 1 time in 512) and belonged to any of the 8 phrases, which saves no change.
+  constexpr double kReplacement = 4.0 * 8.0 * 0.1 * 0.1 / 512.0 / 0.9;
+  const BestPrediction both = best_prediction(language, sample_of({0, 0, 0, -1, 0, 0}, {3, 3, 3, 3}).view());
+  EXPECT_NEAR(both.expected_correct, kStay * kStay / (kStay * kStay + 7.0 * kJump * kJump), kReplacement);
   EXPECT_EQ(both.correct, 1);
 
-  // The left neighbour asks for word 3, the right one for word 19: a choice between two, and two jumps.
-  const auto torn = sample_of(language, {0, 1, 2, -1, 20, 21}, {8, 9, 10, 11});
-  const double one = kNext * kJump;
-  EXPECT_NEAR(best_prediction(language, torn.view()).expected_correct, one / (2.0 * one + 30.0 * kJump * kJump), kReplacement * 4.0);
+  // The left neighbour speaks for phrase 0, the right one for phrase 2: a choice between two, any other takes two changes.
+  const BestPrediction torn = best_prediction(language, sample_of({0, 0, 0, -1, 2, 2}, {3, 3, 3, 3}).view());
+  EXPECT_NEAR(torn.expected_correct, kStay / (2.0 * kStay + 6.0 * kJump), kReplacement);
 }
 
 TEST(Synth, ShuffledLabelsLeaveNothingToLearn) {
@@ -227,8 +223,8 @@ TEST(Synth, ShuffledLabelsLeaveNothingToLearn) {
   SynthOptions options = small_options(folder.path());
   options.shuffle_labels = true;
   const SynthResult result = synthesize(options);
-  // 480 words, equally frequent; the commonest of training is no better elsewhere: five standard deviations above.
-  const double share = 1.0 / 480.0;
+  // 448 words, equally frequent; the commonest of training is no better elsewhere: five standard deviations above.
+  const double share = 1.0 / 448.0;
   EXPECT_LT(result.best_accuracy, share + 5.0 * std::sqrt(share / static_cast<double>(result.eval_masked)));
 }
 
@@ -259,7 +255,7 @@ TEST(Synth, RefusesOptionsThatMakeNoLanguage) {
   const TestFolder folder;
   SynthOptions options = small_options(folder.path());
   options.vocab = 60;
-  EXPECT_THAT(message_of<ConfigError>([&] { synthesize(options); }), HasSubstr("vocab is 60; the synthetic language needs at least 69"));
+  EXPECT_THAT(message_of<ConfigError>([&] { synthesize(options); }), HasSubstr("vocab is 60; the synthetic language needs at least 133"));
   options = small_options(folder.path());
   options.vocab = 40000;
   EXPECT_THAT(message_of<ConfigError>([&] { synthesize(options); }), HasSubstr("choose --layout fixed-int32"));
