@@ -44,8 +44,8 @@ UpdateResult LambOptimizer::update(Ops& ops, Parameters& parameters, ConstTensor
                    .weight_norm = weight_norm_,
                    .update_norm = update_norm_,
                    .trust_ratio = trust_ratio_,
-                   .beta1 = static_cast<float>(settings_.beta1),
-                   .beta2 = static_cast<float>(settings_.beta2),
+                   .beta1 = settings_.beta1,
+                   .beta2 = settings_.beta2,
                    .epsilon = static_cast<float>(settings_.epsilon),
                    .weight_decay = static_cast<float>(settings_.weight_decay)});
   parameters.refresh_packs(ops);

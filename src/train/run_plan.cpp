@@ -20,21 +20,26 @@ std::int64_t available_memory_bytes() {
   return std::int64_t{8} << 30;
 }
 
+/// "448 and 456": the multiples of unit on both sides of a value that is none; only the one above where the other would be 0.
+std::string nearest_multiples(std::int64_t value, std::int64_t unit) {
+  const std::int64_t below = value / unit * unit;
+  return below > 0 ? fmt::format("{} and {}", below, below + unit) : std::to_string(unit);
+}
+
 std::string world_source(int ranks) { return ranks == 1 ? "one process, no launcher" : "the MPI world"; }
 
 }  // namespace
 
 BatchSplit split_batch(const TrainSettings& s, int ranks) {
   const std::int64_t global = s.global_batch;
-  check<ConfigError>(global % ranks == 0, "global-batch {} does not divide among {} ranks ({}); the nearest that do are {} and {}", global,
-                     ranks, world_source(ranks), global / ranks * ranks, (global / ranks + 1) * ranks);
+  check<ConfigError>(global % ranks == 0, "global-batch {} does not divide among {} ranks ({}); the nearest that do: {}", global, ranks,
+                     world_source(ranks), nearest_multiples(global, ranks));
   const std::int64_t own = global / ranks;
   if (s.micro_batch == 0 && s.accum == 0) return {};
   if (s.micro_batch == 0) {
-    check<ConfigError>(
-        own % s.accum == 0,
-        "global-batch {} over {} ranks is {} a rank, which accum {} does not divide; the nearest global batches are {} and {}", global,
-        ranks, own, s.accum, global / (ranks * s.accum) * ranks * s.accum, (global / (ranks * s.accum) + 1) * ranks * s.accum);
+    check<ConfigError>(own % s.accum == 0,
+                       "global-batch {} over {} ranks is {} a rank, which accum {} does not divide; the nearest global batches: {}", global,
+                       ranks, own, s.accum, nearest_multiples(global, ranks * s.accum));
     return {own / s.accum, s.accum};
   }
   if (s.accum > 0) {
@@ -45,8 +50,8 @@ BatchSplit split_batch(const TrainSettings& s, int ranks) {
   }
   const std::int64_t unit = s.micro_batch * ranks;
   check<ConfigError>(global % unit == 0,
-                     "global-batch {} is not a multiple of micro-batch {} x {} ranks ({}) = {}; the nearest that are: {} and {}", global,
-                     s.micro_batch, ranks, world_source(ranks), unit, global / unit * unit, (global / unit + 1) * unit);
+                     "global-batch {} is not a multiple of micro-batch {} x {} ranks ({}) = {}; the nearest that are: {}", global,
+                     s.micro_batch, ranks, world_source(ranks), unit, nearest_multiples(global, unit));
   return {s.micro_batch, global / unit};
 }
 
