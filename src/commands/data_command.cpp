@@ -95,7 +95,7 @@ void add_synth(CLI::App& data, Action& action) {
   command->add_option("--out", options->out, "folder; gets train/ and eval/")->required();
   add_count(*command, "--samples", options->samples, 1, "training samples");
   add_count(*command, "--eval-samples", options->eval_samples, 1, "held-out samples");
-  add_count(*command, "--vocab", options->vocab, 64, "vocabulary size");
+  add_count(*command, "--vocab", options->vocab, 133, "vocabulary size");
   add_count(*command, "--seq-len", options->seq_len, 16, "longest sample");
   add_count(*command, "--shards", options->shards, 1, "training shards");
   command->add_option("--layout", options->layout, "varlength, fixed or fixed-int32")->default_str(options->layout);

@@ -45,7 +45,7 @@ class Program : public ::testing::Test {
     folder() = fs::temp_directory_path() / ("flashbert_program_" + std::to_string(getpid()));
     fs::create_directories(folder());
     made() =
-        run("data synth --out " + (folder() / "data").string() + " --samples 300 --eval-samples 20 --vocab 128 --seq-len 32 --shards 2");
+        run("data synth --out " + (folder() / "data").string() + " --samples 300 --eval-samples 20 --vocab 160 --seq-len 32 --shards 2");
   }
   static void TearDownTestSuite() { fs::remove_all(folder()); }
   static fs::path& folder() {
@@ -80,7 +80,7 @@ class Program : public ::testing::Test {
     return run(words, kMpiEnvironment + kMpiexec + " -n " + std::to_string(ranks) + " ");
   }
   static std::string small_run() {
-    return "train --train-data data/train --layers 1 --hidden 32 --heads 2 --intermediate 64 --vocab 128 --max-positions 32 --precision "
+    return "train --train-data data/train --layers 1 --hidden 32 --heads 2 --intermediate 64 --vocab 160 --max-positions 32 --precision "
            "f32 "
            "--threads 1 --seed 5 ";
   }

@@ -14,7 +14,7 @@ BertConfig tiny_model() {
           .hidden = 64,
           .heads = 2,
           .intermediate = 128,
-          .vocab = 125,
+          .vocab = 157,
           .max_positions = 32,
           .hidden_dropout = 0.1F,
           .attention_dropout = 0.1F};
@@ -25,7 +25,7 @@ const fs::path& tiny_data() {
   static const fs::path folder = [] {
     const fs::path path = fs::temp_directory_path() / fmt::format("flashbert-engine-{}", ::getpid());
     static_cast<void>(synthesize(
-        {.out = path, .samples = 256, .eval_samples = 16, .vocab = 125, .seq_len = 32, .layout = "varlength", .shards = 2, .seed = 3}));
+        {.out = path, .samples = 256, .eval_samples = 16, .vocab = 157, .seq_len = 32, .layout = "varlength", .shards = 2, .seed = 3}));
     return path / "train";
   }();
   return folder;
