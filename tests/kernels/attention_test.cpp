@@ -239,7 +239,7 @@ TEST_P(GoldenAttention, SequencesUpTo512TokensMatchDoublePrecision) {
     const auto expect = [&](const testing::DeviceTensor& got, std::vector<Estimate> want, const char* tensor) {
       const Values numbers = golden.values(name, tensor);
       ASSERT_EQ(numbers.size(), want.size());
-      for (std::size_t i = 0; i < want.size(); ++i) want[i] = testing::stored({numbers[i], want[i].error}, Dtype::kF32);
+      for (std::size_t i = 0; i < want.size(); ++i) want[i] = testing::stored(Estimate(numbers[i], want[i].error), Dtype::kF32);
       testing::expect_close(got.values(), testing::stored(want, Dtype::kF32), tensor);
     };
     expect(run.out, bound.out, "o");
