@@ -1,5 +1,6 @@
 #include <omp.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -22,14 +23,16 @@ const AttentionKernels& attention_kernels(const Context& context) {
   }
 }
 
-/// Bytes one thread needs for a (sequence, head) of these sizes: a bound over all instruction sets of what the passes cut.
+/// Bytes one thread needs for a (sequence, head) of these sizes: a bound over all instruction sets of what either pass cuts, a multiple
+/// of a cache line.
 std::int64_t thread_scratch_bytes(std::int64_t queries, std::int64_t head_dim) {
-  constexpr std::int64_t kTileRowsBound = 64;
-  constexpr std::int64_t kSlack = 8192;
+  constexpr std::int64_t kSlackFloats = 8192;  // small tiles, padding of pieces
   const std::int64_t width = (head_dim + 15) / 16 * 16;
-  const std::int64_t words =
-      kKeyBlock * (2 * head_dim + 3 * width) + kTileRowsBound * (3 * kKeyBlock + 2 * width + 2 * head_dim) + queries * (width + 3);
-  return words * static_cast<std::int64_t>(sizeof(float)) + kSlack;
+  const std::int64_t forward = kKeyBlock * (head_dim + width + 16) + 16 * head_dim;
+  const std::int64_t backward =
+      kBackwardKeys * (2 * head_dim + 3 * width + 3 * kMostBackwardRows) + 2 * kMostBackwardRows * (width + head_dim);
+  const std::int64_t floats = std::max(forward, backward) + queries * (width + 2) + kSlackFloats;
+  return (floats * static_cast<std::int64_t>(sizeof(float)) + 63) / 64 * 64;
 }
 
 /// The (sequence, head) pairs of a batch, longest sequence first so that no thread is left with a long one at the end.

@@ -4,8 +4,12 @@
 
 namespace flashbert::cpu {
 
-/// Keys that are packed and worked on at once: the packed forms of a block stay in the second-level cache.
+/// Keys that the forward pass packs and works on at once: the packed forms of a block stay in the second-level cache.
 inline constexpr std::int64_t kKeyBlock = 512;
+/// The same for the backward pass, which holds three packed forms, two gradients, and P and dS of a tile of rows besides.
+inline constexpr std::int64_t kBackwardKeys = 256;
+/// Most query rows of a tile of the backward pass.
+inline constexpr std::int64_t kMostBackwardRows = 96;
 
 /// One (sequence, head) of the batch, as raw pointers (row strides in elements). The element type is the kernel's.
 struct AttentionItem {
@@ -34,7 +38,8 @@ struct AttentionItem {
   std::int64_t dout_stride = 0, dquery_stride = 0, dkey_stride = 0, dvalue_stride = 0;
 };
 
-/// Serial kernels of one instruction set; [0] = f32, [1] = bf16. scratch has the bytes that attention_scratch.h says.
+/// Serial kernels of one instruction set; [0] = f32, [1] = bf16. scratch, on a cache line, has the bytes that
+/// attention_scratch_bytes counts for a thread.
 struct AttentionKernels {
   void (*forward[2])(const AttentionItem&, void* scratch);
   void (*backward[2])(const AttentionItem&, void* scratch);
