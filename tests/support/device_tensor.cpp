@@ -11,7 +11,7 @@
 namespace flashbert::testing {
 namespace {
 
-constexpr std::int64_t kAlignment = 64;
+constexpr std::int64_t kAlignment = 256;  // as buffers of an arena
 
 std::int64_t span_elements(const Shape& shape, std::int64_t stride) {
   return shape.elements() == 0 ? 0 : (shape[0] - 1) * stride + shape.row_elements();
