@@ -83,10 +83,10 @@ void add_count(CLI::App& command, const std::string& name, std::int64_t& value, 
 
 void add_synth(CLI::App& data, Action& action) {
   const auto options = std::make_shared<SynthOptions>();
-  options->samples = 100000;
-  options->eval_samples = 500;
-  options->vocab = 512;
-  options->seq_len = 64;
+  options->samples = 60000;
+  options->eval_samples = 1000;
+  options->vocab = 1024;
+  options->seq_len = 128;
   options->layout = "varlength";
   options->shards = 4;
   options->seed = 1;

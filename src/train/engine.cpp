@@ -17,33 +17,31 @@ constexpr double kReferenceDenominatorGuard = 1e-5;
 
 }  // namespace
 
-void Engine::book(ArenaPlan& plan, Ops& ops) {
-  model_ = std::make_unique<BertModel>(options_.model, options_.compute, options_.capacity, options_.use, ops, plan);
-  optimizer_ = std::make_unique<LambOptimizer>(options_.optimizer, model_->parameters().table().parameters().size(), plan);
-  if (options_.use == Parameters::Use::kTraining && options_.clip == ClipOrder::kBeforeReduce && options_.accumulation > 1) {
+EngineParts::EngineParts(const EngineOptions& options, Ops& ops) {
+  model = std::make_unique<BertModel>(options.model, options.compute, options.capacity, options.use, ops, plan);
+  optimizer = std::make_unique<LambOptimizer>(options.optimizer, model->parameters().table().parameters().size(), plan);
+  if (options.use == Parameters::Use::kTraining && options.clip == ClipOrder::kBeforeReduce && options.accumulation > 1) {
     std::int64_t elements = 0;
     for (const ArenaPlan::Entry& entry : plan.entries()) elements += entry.group == "gradients" ? entry.shape.elements() + 64 : 0;
-    total_gradient_id_ = plan.book("gradients", "sum over micro-batches", Dtype::kF32, {elements});
+    total_gradient = plan.book("gradients", "sum over micro-batches", Dtype::kF32, {elements});
   }
-  const std::int64_t workspace = ops.prepare(ops_plan(options_.model, options_.compute, options_.capacity, options_.use));
-  workspace_id_ = plan.book("workspace", "ops", Dtype::kU8, {workspace});
-}
-
-ArenaPlan plan_engine(const EngineOptions& options, Ops& ops) {
-  ArenaPlan plan;
-  const BertModel model(options.model, options.compute, options.capacity, options.use, ops, plan);
-  return plan;
+  const std::int64_t bytes = ops.prepare(ops_plan(options.model, options.compute, options.capacity, options.use));
+  workspace = plan.book("workspace", "ops", Dtype::kU8, {bytes});
 }
 
 Engine::Engine(const EngineOptions& options, Ops& ops, Communicator& communicator)
-    : options_(options), ops_(ops), communicator_(communicator) {
-  book(plan_, ops);
-  arena_ = std::make_unique<Arena>(plan_);
+    : options_(options),
+      ops_(ops),
+      communicator_(communicator),
+      parts_(options, ops),
+      model_(parts_.model.get()),
+      optimizer_(parts_.optimizer.get()),
+      arena_(std::make_unique<Arena>(parts_.plan)) {
   model_->bind(*arena_);
   optimizer_->bind(*arena_);
-  ops.bind_workspace(arena_->tensor(workspace_id_));
-  if (total_gradient_id_) {
-    total_gradient_ = arena_->tensor(*total_gradient_id_).rows(0, model_->parameters().all_gradients().extent(0));
+  ops.bind_workspace(arena_->tensor(parts_.workspace));
+  if (parts_.total_gradient) {
+    total_gradient_ = arena_->tensor(*parts_.total_gradient).rows(0, model_->parameters().all_gradients().extent(0));
   }
   uploader_ = std::make_unique<BatchUploader>(options.capacity, options.model.vocab, options.model.max_positions, options.model.type_vocab);
 }

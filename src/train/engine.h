@@ -46,15 +46,22 @@ struct EngineOptions {
   std::uint64_t seed = 0;
 };
 
-/// Bytes an engine would book, and the plan's text, without any memory being taken.
-ArenaPlan plan_engine(const EngineOptions& options, Ops& ops);
+/// The model and the optimizer with everything they book, before any memory is taken: `plan` tells all bytes of a run.
+struct EngineParts {
+  EngineParts(const EngineOptions& options, Ops& ops);
+  ArenaPlan plan;
+  std::unique_ptr<BertModel> model;
+  std::unique_ptr<LambOptimizer> optimizer;
+  std::optional<BufferId> total_gradient;  ///< clip before the reduction with accumulation: micro-batches need a sum of their own
+  BufferId workspace;
+};
 
 /// The model, the optimizer and all their memory: trains steps and evaluates. Knows neither files nor logs. Collective: all ranks call
 /// the same members in the same order.
 class Engine {
  public:
   Engine(const EngineOptions& options, Ops& ops, Communicator& communicator);
-  [[nodiscard]] const ArenaPlan& plan() const { return plan_; }
+  [[nodiscard]] const ArenaPlan& plan() const { return parts_.plan; }
   [[nodiscard]] BertModel& model() { return *model_; }
   [[nodiscard]] const LambOptimizer& optimizer() const { return *optimizer_; }
   [[nodiscard]] const EngineOptions& options() const { return options_; }
@@ -67,11 +74,9 @@ class Engine {
   std::string weight_digest();
 
  private:
-  friend ArenaPlan plan_engine(const EngineOptions& options, Ops& ops);
   struct Losses {
     double loss = 0.0, mlm = 0.0, nsp = 0.0;
   };
-  void book(ArenaPlan& plan, Ops& ops);
   [[nodiscard]] StepScalarValues scalars(const StepBatch& batch, const PackedBatch& micro) const;
   void run_micro_batch(const StepBatch& batch, std::size_t index);
   void clip_before_reduce(std::size_t micro_batch);
@@ -81,11 +86,9 @@ class Engine {
   EngineOptions options_;
   Ops& ops_;
   Communicator& communicator_;
-  ArenaPlan plan_;
-  std::unique_ptr<BertModel> model_;
-  std::unique_ptr<LambOptimizer> optimizer_;
-  std::optional<BufferId> total_gradient_id_;  ///< clip before the reduction with accumulation: micro-batches need a sum of their own
-  BufferId workspace_id_;
+  EngineParts parts_;
+  BertModel* model_;          ///< parts_.model
+  LambOptimizer* optimizer_;  ///< parts_.optimizer
   std::unique_ptr<Arena> arena_;
   Tensor total_gradient_;
   std::unique_ptr<BatchUploader> uploader_;

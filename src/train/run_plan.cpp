@@ -119,7 +119,7 @@ RunPlan make_run_plan(const TrainSettings& s, int ranks, Dtype compute, const Da
       if (own % micro != 0) continue;
       plan.engine.capacity = row_capacity(s, &train, eval, micro);
       if (plan.engine.capacity.tokens > kMostTokens && micro > 1) continue;
-      const std::int64_t bytes = plan_engine(plan.engine, ops).total_bytes();
+      const std::int64_t bytes = EngineParts(plan.engine, ops).plan.total_bytes();
       if (static_cast<double>(bytes) > budget && micro > 1) continue;
       plan.split = {micro, own / micro};
       plan.micro_batch_note = fmt::format("micro-batch {} chosen: at most {} tokens at once, plan of {:.0f} MiB", micro,

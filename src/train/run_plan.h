@@ -32,7 +32,8 @@ struct RunPlan {
   std::int64_t eval_interval = 0;  ///< samples; 0 = no evaluation
   std::string micro_batch_note;    ///< how the micro-batch was chosen, empty where it was given
 };
-/// Chooses the micro-batch where it is 0: the largest divisor with at most 8,192 tokens whose plan fits half of the free memory.
+/// Chooses the micro-batch where it is 0: the largest divisor with at most 8,192 tokens whose plan fits 60 % of the free memory, shared
+/// among the ranks.
 RunPlan make_run_plan(const TrainSettings& settings, int ranks, Dtype compute, const DataSet& train, const DataSet* eval, Ops& ops);
 
 }  // namespace flashbert

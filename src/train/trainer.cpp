@@ -6,16 +6,14 @@
 #include <future>
 #include <optional>
 
-#include "core/build_info.h"
 #include "core/log.h"
 #include "report/evaluation_points.h"
-#include "report/metrics_log.h"
-#include "report/mlperf_run.h"
 #include "report/progress.h"
 #include "report/results_folder.h"
 #include "report/run_report.h"
 #include "report/system_info.h"
 #include "train/checkpoint.h"
+#include "train/run_outputs.h"
 #include "train/run_plan.h"
 #include "train/setup.h"
 #include "train/stop_signal.h"
@@ -30,50 +28,6 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 SampleLimits sample_limits(const TrainSettings& s) {
   return {.vocab = s.model.vocab, .max_positions = s.model.max_positions, .type_vocab = s.model.type_vocab};
 }
-
-RunDescription describe_run(const TrainSettings& s, const RunPlan& plan, const ParameterTable& table, std::int64_t eval_samples) {
-  // The open division needs no names; the checker still wants them not to be empty.
-  const auto or_unknown = [](const std::string& text, const char* fallback) { return text.empty() ? std::string(fallback) : text; };
-  const OptimizerSettings& o = s.optimizer;
-  return {.org = or_unknown(s.submission.org, "none"),
-          .division = s.submission.division,
-          .status = or_unknown(s.submission.status, "research"),
-          .platform = or_unknown(s.submission.platform, "cpu"),
-          .seed = s.seed,
-          .global_batch = s.global_batch,
-          .accumulation = plan.split.accumulation,
-          .device_batch = plan.split.micro_batch,
-          .max_sequence_length = plan.engine.capacity.seq_len,
-          .max_predictions = plan.engine.capacity.masked / std::max<std::int64_t>(plan.engine.capacity.sequences, 1),
-          .eval_samples = eval_samples,
-          .learning_rate = o.lr,
-          .lr_power = o.lr_power,
-          .beta1 = o.beta1,
-          .beta2 = o.beta2,
-          .epsilon = o.epsilon,
-          .weight_decay = o.weight_decay,
-          .lr_total_steps = o.lr_total_steps,
-          .warmup_steps = o.warmup_steps,
-          .start_warmup_step = o.start_warmup_step,
-          .clip_order = s.clip == ClipOrder::kAfterReduce ? "after-reduce" : "before-reduce",
-          .loss_normalisation = s.loss_normalisation == LossNormalisation::kGlobal ? "global" : "per-rank",
-          .weight_names = table.tensorflow_names()};
-}
-
-std::map<std::string, std::string> software(const Communicator& communicator, const Context& context) {
-  std::map<std::string, std::string> all = build_info();
-  all["communication"] = communicator.description();
-  all["instruction_set"] = std::string(name_of(context.isa()));
-  return all;
-}
-
-/// Files that only the root has.
-struct Outputs {
-  explicit Outputs(const fs::path& out) : mllog(out / "mllog.txt", /*echo=*/false), run(mllog), metrics(out / "metrics.jsonl") {}
-  MlLog mllog;
-  MlperfRun run;
-  MetricsLog metrics;
-};
 
 /// One training run: owns the state between steps and all ways to end.
 class Training {
@@ -135,7 +89,7 @@ class Training {
     if (!root()) return ExitCode::kGood;
     const ParameterTable table(settings_.model);
     fmt::print("parameters        {} in {}\n", table.elements(), table.group_text());
-    fmt::print("memory plan\n{}", plan_engine(plan_.engine, *setup_.ops).text());
+    fmt::print("memory plan\n{}", EngineParts(plan_.engine, *setup_.ops).plan.text());
     fmt::print("max-samples       {}\n", settings_.max_samples);
     if (plan_.eval_interval > 0) {
       fmt::print("evaluation        every {} samples; the first after these steps (samples):", plan_.eval_interval);
@@ -207,9 +161,9 @@ class Training {
     const StopSignal signal;
     start_clock();
     ProgressLine progress(root());
-    if (eval_ && settings_.eval_at_start && evaluate()) return;
+    const bool reached_at_start = eval_ && settings_.eval_at_start && evaluate();
     std::int64_t next_evaluation = 1;
-    for (std::int64_t step = 0;; ++step) {
+    for (std::int64_t step = 0; !reached_at_start; ++step) {
       if (limit_reached(step)) break;
       train_step(step, progress);
       if (!failure_.empty()) break;

@@ -62,7 +62,8 @@ TrainedRun train(const std::string& name, const std::string& options, const std:
 
 std::string small_run(const fs::path& data) {
   return fmt::format(
-      "--layers 2 --hidden 64 --heads 2 --intermediate 128 --vocab 512 --max-positions 64 --train-data {0}/train --eval-data {0}/eval --lr "
+      "--layers 2 --hidden 64 --heads 2 --intermediate 128 --vocab 1024 --max-positions 128 --train-data {0}/train --eval-data {0}/eval "
+      "--lr "
       "5e-3 "
       "--global-batch 16 --seed 7 --precision f32",
       data.string());

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "comm/communicator.h"
+#include "core/context.h"
+#include "model/parameter_table.h"
+#include "report/metrics_log.h"
+#include "report/mlperf_run.h"
+#include "train/run_plan.h"
+
+namespace flashbert {
+
+/// What the MLPerf log says of a run before its clock starts.
+RunDescription describe_run(const TrainSettings& settings, const RunPlan& plan, const ParameterTable& table, std::int64_t eval_samples);
+
+/// Versions and choices for system.json.
+std::map<std::string, std::string> software(const Communicator& communicator, const Context& context);
+
+/// Files that only the root has.
+struct Outputs {
+  explicit Outputs(const std::filesystem::path& out) : mllog(out / "mllog.txt", /*echo=*/false), run(mllog), metrics(out / "metrics.jsonl") {}
+  MlLog mllog;
+  MlperfRun run;
+  MetricsLog metrics;
+};
+
+}  // namespace flashbert
