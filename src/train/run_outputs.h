@@ -21,7 +21,8 @@ std::map<std::string, std::string> software(const Communicator& communicator, co
 
 /// Files that only the root has.
 struct Outputs {
-  explicit Outputs(const std::filesystem::path& out) : mllog(out / "mllog.txt", /*echo=*/false), run(mllog), metrics(out / "metrics.jsonl") {}
+  explicit Outputs(const std::filesystem::path& out)
+      : mllog(out / "mllog.txt", /*echo=*/false), run(mllog), metrics(out / "metrics.jsonl") {}
   MlLog mllog;
   MlperfRun run;
   MetricsLog metrics;
