@@ -1,8 +1,10 @@
 #include <mpi.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "comm/communicator.h"
 #include "core/error.h"
@@ -21,8 +23,10 @@ std::optional<Announcement> announced_size() {
   const auto read = [](const char* name) -> std::optional<Announcement> {
     const char* const value = std::getenv(name);
     if (value == nullptr || *value == '\0') return std::nullopt;
-    const int size = std::atoi(value);
-    if (size < 1) return std::nullopt;
+    const std::string_view text = value;
+    int size = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+    if (error != std::errc() || end != text.data() + text.size() || size < 1) return std::nullopt;
     return Announcement{name, size};
   };
   for (const char* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {

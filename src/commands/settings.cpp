@@ -11,8 +11,6 @@
 #include "commands/numbers.h"
 #include "core/error.h"
 
-extern char** environ;
-
 namespace flashbert {
 namespace {
 
