@@ -17,7 +17,7 @@ struct ForwardBuffers {
   Word* key_transposed;  ///< panels of keys
   Word* value;           ///< (key words, width)
   float* accumulated;    ///< (queries, width)
-  float* maximum;        ///< (queries): largest raw score so far
+  float* maximum;        ///< (queries): largest raw score so far (scale is positive)
   float* sum;            ///< (queries): of exp(scale (score - maximum))
   float* scores;         ///< (kForwardRows, kScoreStride): scores, then probabilities in place
   float* operand;
@@ -28,7 +28,7 @@ template <class T>
 inline void store_probabilities(float* row, std::int64_t k, VecF p) {
 #if defined(__AVX512BF16__)
   if constexpr (kPairs<T>) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(reinterpret_cast<Half*>(row) + k), (__m256i)_mm512_cvtneps_pbh(p));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(reinterpret_cast<Half*>(row) + k), to_halves(p));
     return;
   }
 #endif

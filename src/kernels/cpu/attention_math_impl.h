@@ -25,7 +25,8 @@ inline VecF exponent_of(VecF x) {
   return _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_srli_epi32(_mm256_castps_si256(x), 23), splat_int(127)));
 }
 inline VecF mantissa_of(VecF x) {
-  return _mm256_castsi256_ps(_mm256_or_si256(_mm256_and_si256(_mm256_castps_si256(x), splat_int(0x7fffff)), splat_int(0x3f800000)));
+  const VecI bits = _mm256_or_si256(_mm256_and_si256(_mm256_castps_si256(x), splat_int(0x7fffff)), splat_int(0x3f800000));
+  return _mm256_castsi256_ps(bits) + (x - x);  // NaN stays NaN
 }
 #endif
 

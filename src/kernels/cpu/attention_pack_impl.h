@@ -25,7 +25,13 @@ class ScratchCutter {
 inline VecF load_as(const float* p) { return load(p); }
 inline VecF load_as(const Half* p) { return load_bf16(p); }
 inline void store_as(float* p, VecF x) { store(p, x); }
+#if defined(__AVX512BF16__)
+/// The processor's own conversion: a quarter of the cost of store_bf16; it takes subnormals as 0, as its products do.
+inline __m256i to_halves(VecF x) { return (__m256i)_mm512_cvtneps_pbh(x); }
+inline void store_as(Half* p, VecF x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), to_halves(x)); }
+#else
 inline void store_as(Half* p, VecF x) { store_bf16(p, x); }
+#endif
 
 /// Up to kLanes elements; lanes past the end are 0.
 template <class T>
@@ -33,92 +39,73 @@ inline VecF load_up_to(const T* p, std::int64_t count) {
   return count >= kLanes ? load_as(p) : load_part(p, count);
 }
 
-/// Up to kLanes words of a row; lanes past the end are 0.
+/// Four words of a row.
 template <class T>
-inline VecF row_words(const T* p, std::int64_t words) {
-#if defined(__AVX512BF16__)
-  if constexpr (kPairs<T>) {
-    if (words >= kLanes) return load_words(reinterpret_cast<const Word*>(p));
-    return _mm512_castsi512_ps(_mm512_maskz_loadu_epi32(first_lanes(words), p));
+inline __m128 four_words(const T* p) {
+  if constexpr (kPairs<T> || sizeof(T) == sizeof(float)) {
+    return _mm_castsi128_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  } else {
+    return _mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))), 16));
   }
-#endif
-  return load_up_to(p, words);
 }
 
 #if defined(__AVX512F__)
-/// Transposes 16 x 16 words in registers.
-inline void transpose_words(VecF (&r)[16]) {
-  VecF t[16];
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; i += 4) {
-    r[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
-    r[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xee);
-    r[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-    r[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xee);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
-    t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
-    t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
-    t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < 4; ++i) {
-    r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
-    r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
-    r[i + 4] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
-    r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd);
-  }
+inline VecF join(const __m128 (&quarters)[4]) {
+  const __m512 low = _mm512_insertf32x4(_mm512_castps128_ps512(quarters[0]), quarters[1], 1);
+  return _mm512_insertf32x4(_mm512_insertf32x4(low, quarters[2], 2), quarters[3], 3);
 }
+inline VecF unpack_low(VecF a, VecF b) { return _mm512_unpacklo_ps(a, b); }
+inline VecF unpack_high(VecF a, VecF b) { return _mm512_unpackhi_ps(a, b); }
+inline VecF unpack_low_pairs(VecF a, VecF b) { return _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(b))); }
+inline VecF unpack_high_pairs(VecF a, VecF b) { return _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(b))); }
 #else
-/// Transposes 8 x 8 words in registers.
-inline void transpose_words(VecF (&r)[8]) {
-  VecF t[8];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; i += 2) {
-    t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
-    t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
-  }
-  VecF s[8];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; i += 4) {
-    s[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
-    s[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
-    s[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
-    s[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < 4; ++i) {
-    r[i] = _mm256_permute2f128_ps(s[i], s[i + 4], 0x20);
-    r[i + 4] = _mm256_permute2f128_ps(s[i], s[i + 4], 0x31);
-  }
-}
+inline VecF join(const __m128 (&quarters)[2]) { return _mm256_insertf128_ps(_mm256_castps128_ps256(quarters[0]), quarters[1], 1); }
+inline VecF unpack_low(VecF a, VecF b) { return _mm256_unpacklo_ps(a, b); }
+inline VecF unpack_high(VecF a, VecF b) { return _mm256_unpackhi_ps(a, b); }
+inline VecF unpack_low_pairs(VecF a, VecF b) { return _mm256_castpd_ps(_mm256_unpacklo_pd(_mm256_castps_pd(a), _mm256_castps_pd(b))); }
+inline VecF unpack_high_pairs(VecF a, VecF b) { return _mm256_castpd_ps(_mm256_unpackhi_pd(_mm256_castps_pd(a), _mm256_castps_pd(b))); }
 #endif
 
+/// Four words of rows first, first + 4, first + 8, ... (one a 128-bit lane); rows from `rows` on are 0.
+template <class T>
+inline VecF words_of_every_fourth(const T* x, std::int64_t stride, std::int64_t first, std::int64_t rows) {
+  __m128 quarters[kLanes / 4];
+#pragma GCC unroll 4
+  for (int i = 0; i < kLanes / 4; ++i) quarters[i] = first + 4 * i < rows ? four_words(x + (first + 4 * i) * stride) : _mm_setzero_ps();
+  return join(quarters);
+}
+
+/// Transposes kLanes rows x four words: loading every fourth row into one vector leaves shuffles inside 128-bit lanes only, and few
+/// enough registers that nothing spills.
+template <class T>
+inline void transpose_four_words(Word* out, const T* x, std::int64_t stride, std::int64_t rows) {
+  const VecF row0 = words_of_every_fourth(x, stride, 0, rows);
+  const VecF row1 = words_of_every_fourth(x, stride, 1, rows);
+  const VecF row2 = words_of_every_fourth(x, stride, 2, rows);
+  const VecF row3 = words_of_every_fourth(x, stride, 3, rows);
+  const VecF low01 = unpack_low(row0, row1);
+  const VecF low23 = unpack_low(row2, row3);
+  const VecF high01 = unpack_high(row0, row1);
+  const VecF high23 = unpack_high(row2, row3);
+  store_words(out, unpack_low_pairs(low01, low23));
+  store_words(out + kPanel, unpack_high_pairs(low01, low23));
+  store_words(out + 2 * kPanel, unpack_low_pairs(high01, high23));
+  store_words(out + 3 * kPanel, unpack_high_pairs(high01, high23));
+}
+
 /// B = X^T for X (rows x columns of T), in panels of kPanel rows of X: panel, then word (a column or a pair of columns), then row. Rows up
-/// to a multiple of kLanes are filled with 0.
+/// to a multiple of kLanes are filled with 0. Columns are a multiple of 8, so words are one of 4.
 template <class T>
 inline void pack_transposed(Word* out, const T* x, std::int64_t stride, std::int64_t rows, std::int64_t columns) {
   const std::int64_t words = columns / kPerWord<T>;
   for (std::int64_t row = 0; row < rows; row += kLanes) {
     Word* const panel = out + row / kPanel * kPanel * words + row % kPanel;
-    for (std::int64_t word = 0; word < words; word += kLanes) {
-      VecF block[kLanes];
-#pragma GCC unroll 16
-      for (int i = 0; i < kLanes; ++i) {
-        block[i] = row + i < rows ? row_words(x + (row + i) * stride + word * kPerWord<T>, words - word) : zero();
-      }
-      transpose_words(block);
-      const std::int64_t count = smaller(words - word, kLanes);
-#pragma GCC unroll 16
-      for (int i = 0; i < kLanes; ++i) {
-        if (i < count) store_words(panel + (word + i) * kPanel, block[i]);
+    const T* const from = x + row * stride;
+    for (std::int64_t word = 0; word < words; word += 4) {
+      if (row + kLanes <= rows) {
+        transpose_four_words(panel + word * kPanel, from + word * kPerWord<T>, stride, kLanes);
+      } else {
+        transpose_four_words(panel + word * kPanel, from + word * kPerWord<T>, stride, rows - row);
       }
     }
   }
