@@ -28,6 +28,9 @@ inline constexpr double kF32Unit = 0x1p-24;
 inline constexpr double kFunctionUnits = 4.0;
 /// Results below the smallest normal number may become zero.
 inline constexpr double kSmallestNormal = 0x1p-126;
+/// An exponential below this may come out as anything from zero to it: kernels clamp the argument so that exponents stay normal, which is
+/// nothing beside the 1 that every softmax holds.
+inline constexpr double kExponentialFloor = 0x1p-125;
 
 inline double value_of(double x) { return x; }
 inline double value_of(const Estimate& x) { return x.value; }
@@ -59,7 +62,7 @@ inline Estimate square_root(const Estimate& x) {
 inline double exponential(double x) { return std::exp(x); }
 inline Estimate exponential(const Estimate& x) {
   const double value = std::exp(x.value);
-  return with_rounding(value, value * std::expm1(x.error) + kSmallestNormal, kFunctionUnits);
+  return with_rounding(value, value * std::expm1(x.error) + kExponentialFloor, kFunctionUnits);
 }
 
 inline double logarithm(double x) { return std::log(x); }
