@@ -1,5 +1,7 @@
 #include "support/test_device.h"
 
+#include <ostream>
+
 namespace flashbert::testing {
 
 std::vector<Device> test_devices() { return {Device::kCpu}; }
@@ -18,9 +20,15 @@ std::vector<TestTarget> test_targets_of_devices() {
   return targets;
 }
 
-std::string name_of_target(const ::testing::TestParamInfo<TestTarget>& target) {
-  return std::string(target.param.device == Device::kCpu ? "cpu" : "cuda") + "_" + std::string(name_of(target.param.dtype));
+namespace {
+std::string text_of(const TestTarget& target) {
+  return std::string(target.device == Device::kCpu ? "cpu" : "cuda") + "_" + std::string(name_of(target.dtype));
 }
+}  // namespace
+
+std::string name_of_target(const ::testing::TestParamInfo<TestTarget>& target) { return text_of(target.param); }
+
+void PrintTo(const TestTarget& target, std::ostream* stream) { *stream << text_of(target); }
 
 TestDevice::TestDevice(Device device, int threads)
     : context_(make_context({.device = device, .threads = threads})), ops_(make_ops(*context_)) {}

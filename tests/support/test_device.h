@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ std::vector<TestTarget> test_targets();
 std::vector<TestTarget> test_targets_of_devices();
 /// "cpu_bf16"; for INSTANTIATE_TEST_SUITE_P.
 std::string name_of_target(const ::testing::TestParamInfo<TestTarget>& target);
+/// For GoogleTest, which else prints the bytes of the struct, padding included.
+void PrintTo(const TestTarget& target, std::ostream* stream);
 
 /// A context and its ops. One at a time: a context sets the thread count of the process.
 class TestDevice {
