@@ -113,7 +113,7 @@ TEST(ProgramEnds, ATargetOutOfReachEndsAbortedAtTheLimit) {
 TEST(ProgramEnds, ASignalEndsTheRunWithOneStopRecordAndASave) {
   const fs::path out = work_folder() / "signal";
   const CommandResult result =
-      run_command(fmt::format("timeout --preserve-status -s TERM 3 {} train --out {} --overwrite {} --max-steps 1000000 --save-at-end 2>&1",
+      run_command(fmt::format("timeout --preserve-status -s TERM 8 {} train --out {} --overwrite {} --max-steps 1000000 --save-at-end 2>&1",
                               kProgram, out.string(), small_run(demo_data())));
   EXPECT_EQ(result.status, 6) << result.output;
   std::ifstream log(out / "mllog.txt");
