@@ -34,14 +34,6 @@ void print_rows(const std::string& bench, const std::vector<BenchRow>& rows, boo
   }
 }
 
-void add_count(CLI::App& command, const std::string& name, std::int64_t& value, const std::string& help) {
-  command
-      .add_option_function<std::string>(
-          name, [&value, name](const std::string& text) { value = parse_integer(name, text, 1, INT64_MAX / 4); }, help)
-      ->default_str(std::to_string(value))
-      ->trigger_on_parse();
-}
-
 using Run = std::function<std::vector<BenchRow>(const BenchArguments&)>;
 CLI::App* add_bench(CLI::App& bench, const std::shared_ptr<BenchArguments>& arguments, Action& action, const std::string& name,
                     const std::string& help, const Run& run) {
@@ -77,15 +69,15 @@ void add_bench_command(CLI::App& app, Action& action) {
   bench->require_subcommand(1);
   CLI::App* const gemm = add_bench(*bench, a, action, "gemm", "Linear layers against the measured peak",
                                    [](const BenchArguments& b) { return bench_gemm(b.common, b.gemm); });
-  add_count(*gemm, "--rows", a->gemm.rows, "tokens");
-  add_count(*gemm, "--in", a->gemm.in, "input features");
-  add_count(*gemm, "--out", a->gemm.out, "output features");
+  add_count(*gemm, "--rows", a->gemm.rows, 1, "tokens");
+  add_count(*gemm, "--in", a->gemm.in, 1, "input features");
+  add_count(*gemm, "--out", a->gemm.out, 1, "output features");
   CLI::App* const attention = add_bench(*bench, a, action, "attention", "Attention against the measured peak",
                                         [](const BenchArguments& b) { return bench_attention(b.common, b.attention); });
-  add_count(*attention, "--heads", a->attention.heads, "heads");
-  add_count(*attention, "--head-dim", a->attention.head_dim, "head size");
-  add_count(*attention, "--seq-len", a->attention.seq_len, "tokens of every sequence");
-  add_count(*attention, "--batch", a->attention.batch, "sequences");
+  add_count(*attention, "--heads", a->attention.heads, 1, "heads");
+  add_count(*attention, "--head-dim", a->attention.head_dim, 1, "head size");
+  add_count(*attention, "--seq-len", a->attention.seq_len, 1, "tokens of every sequence");
+  add_count(*attention, "--batch", a->attention.batch, 1, "sequences");
   attention->add_option_function<std::string>(
       "--dropout", [a](const std::string& text) { a->attention.dropout = static_cast<float>(parse_real("--dropout", text, 0.0, 0.99)); },
       "rate");
@@ -95,19 +87,19 @@ void add_bench_command(CLI::App& app, Action& action) {
         shape.model.max_positions = std::max(shape.model.max_positions, shape.seq_len);
         return bench_step(b.common, shape);
       });
-  add_count(*step, "--layers", a->step.model.layers, "encoder layers");
-  add_count(*step, "--hidden", a->step.model.hidden, "hidden size");
-  add_count(*step, "--heads", a->step.model.heads, "attention heads");
-  add_count(*step, "--intermediate", a->step.model.intermediate, "inner size");
-  add_count(*step, "--vocab", a->step.model.vocab, "vocabulary");
-  add_count(*step, "--seq-len", a->step.seq_len, "longest sequence");
-  add_count(*step, "--batch", a->step.batch, "sequences an update");
-  add_count(*step, "--micro-batch", a->step.micro_batch, "sequences at once; default: the batch");
+  add_count(*step, "--layers", a->step.model.layers, 1, "encoder layers");
+  add_count(*step, "--hidden", a->step.model.hidden, 1, "hidden size");
+  add_count(*step, "--heads", a->step.model.heads, 1, "attention heads");
+  add_count(*step, "--intermediate", a->step.model.intermediate, 1, "inner size");
+  add_count(*step, "--vocab", a->step.model.vocab, 1, "vocabulary");
+  add_count(*step, "--seq-len", a->step.seq_len, 1, "longest sequence");
+  add_count(*step, "--batch", a->step.batch, 1, "sequences an update");
+  add_count(*step, "--micro-batch", a->step.micro_batch, 1, "sequences at once; default: the batch");
   CLI::App* const loader = add_bench(*bench, a, action, "loader", "Reading and packing batches from shards",
                                      [](const BenchArguments& b) { return bench_loader(b.common, b.loader); });
   loader->add_option("--data", a->loader.data, "shard or folder of shards")->required();
-  add_count(*loader, "--batch", a->loader.batch, "sequences a batch");
-  add_count(*loader, "--max-positions", a->loader.max_positions, "longest sequence");
+  add_count(*loader, "--batch", a->loader.batch, 1, "sequences a batch");
+  add_count(*loader, "--max-positions", a->loader.max_positions, 1, "longest sequence");
 }
 
 }  // namespace flashbert

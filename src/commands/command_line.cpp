@@ -66,6 +66,14 @@ void add_log_level(CLI::App& app, std::string& level) {
 
 }  // namespace
 
+void add_count(CLI::App& command, const std::string& name, std::int64_t& value, std::int64_t low, const std::string& help) {
+  command
+      .add_option_function<std::string>(
+          name, [&value, name, low](const std::string& text) { value = parse_integer(name, text, low, INT64_MAX / 4); }, help)
+      ->default_str(std::to_string(value))
+      ->trigger_on_parse();
+}
+
 void KeyOptions::add_to(CLI::App& command) {
   command.add_option("--config", config_file, "TOML file with keys (names with _ for -)");
   const auto note = [this](const std::string& key) { return [this, key](const std::string& value) { given_.emplace_back(key, value); }; };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -25,6 +26,9 @@ void add_eval_command(CLI::App& app, Action& action);
 void add_data_command(CLI::App& app, Action& action);
 void add_checkpoint_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);
+
+/// A whole-number option of at least `low`, read by the rules of numbers.h; its default is the value it has now.
+void add_count(CLI::App& command, const std::string& name, std::int64_t& value, std::int64_t low, const std::string& help);
 
 /// Options of all train keys on a subcommand, collected as text in the order given: --key value, --key=value, and bare flags for
 /// booleans.

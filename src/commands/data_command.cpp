@@ -72,15 +72,6 @@ ExitCode inspect(const InspectOptions& options) {
   return ExitCode::kGood;
 }
 
-/// A whole-number option that is read by our own rules.
-void add_count(CLI::App& command, const std::string& name, std::int64_t& value, std::int64_t low, const std::string& help) {
-  command
-      .add_option_function<std::string>(
-          name, [&value, name, low](const std::string& text) { value = parse_integer(name, text, low, INT64_MAX / 4); }, help)
-      ->default_str(std::to_string(value))
-      ->trigger_on_parse();
-}
-
 void add_synth(CLI::App& data, Action& action) {
   const auto options = std::make_shared<SynthOptions>();
   options->samples = 60000;
