@@ -1,9 +1,47 @@
+#include <unistd.h>
+
+#include <fstream>
+
 #include "allocation_hook.h"
 #include "data/synth.h"
 #include "training_fixture.h"
 
 namespace flashbert::testing {
 namespace {
+
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t mapped = 0;
+  std::int64_t resident = 0;
+  file >> mapped >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+// The gradient of a benchmark-sized vocabulary is the largest operand of a step; its last rows are no whole block of any kernel.
+TEST(Allocation, StepsWithABenchmarkSizedVocabularyStayInThePlan) {
+  const std::filesystem::path data = std::filesystem::temp_directory_path() / fmt::format("flashbert-mapping-{}", ::getpid());
+  static_cast<void>(synthesize(
+      {.out = data, .samples = 400, .eval_samples = 8, .vocab = 157, .seq_len = 32, .layout = "varlength", .shards = 2, .seed = 3}));
+  for (const Precision precision : {Precision::kF32, Precision::kBf16}) {
+    TrainingFixture fixture({.model = {.layers = 1, .hidden = 64, .heads = 2, .intermediate = 128, .vocab = 30522, .max_positions = 32},
+                             .optimizer = {.lr = 1e-3, .lr_total_steps = 100},
+                             .data = data / "train",
+                             .global_batch = 16,
+                             .micro_batch = 16,
+                             .precision = precision,
+                             .threads = 4,
+                             .max_predictions = 5});
+    fixture.initialise();
+    const StepBatch batch = fixture.loader->next();
+    ASSERT_NE(batch.micro_batches[0].masked() % 32, 0);
+    fixture.loader.reset();
+    const std::int64_t before = resident_bytes();
+    for (int s = 0; s < 3; ++s) static_cast<void>(fixture.engine->train_step(batch));
+    // One thread's copy of 32 rows of that gradient is 2 to 4 MB; oneDNN's kernels and tables take less than what is allowed here.
+    EXPECT_LT(resident_bytes() - before, std::int64_t{8} << 20);
+  }
+  std::filesystem::remove_all(data);
+}
 
 // oneDNN builds its table of arguments anew in each execute: seven small blocks at most, freed on return, which its interface cannot avoid
 // (kernels/cpu/linear_onednn.h). They are named here, not hidden: everything else must be silent.

@@ -10,10 +10,9 @@
 namespace flashbert::cpu {
 namespace {
 
-/// A source this deep is expected dense (vocabulary-sized gradients are); a strided one would stage megabytes a thread.
-constexpr std::int64_t kBookedStagingDepth = 8192;
+/// Sources this deep are the gradients of the vocabulary's scores, which the model keeps dense.
+constexpr std::int64_t kDenseDepth = 8192;
 
-std::int64_t multiply_bytes(const MultiplyPlan& plan, int threads) { return plan.thread_scratch().bytes() * threads; }
 std::int64_t gradient_bytes(const WeightGradientPlan& plan, int threads) {
   return plan.shared_bytes() + plan.thread_scratch().bytes() * threads;
 }
@@ -94,7 +93,7 @@ struct Linear::Implementation {
 
   void multiply(const MultiplyShape& shape, const MultiplyData& data) {
     const MultiplyPlan plan(shape, products);
-    check_ran(plan.run(data, context.threads(), scratch(multiply_bytes(plan, context.threads()))));
+    check_ran(plan.run(data, context.threads(), scratch(plan.scratch_bytes(plan.source_of(data.a), context.threads()))));
   }
 
   [[nodiscard]] MultiplyShape shape_of(const LinearPath& path, WeightLayout plain, std::int64_t weight_stride) const {
@@ -113,6 +112,10 @@ struct Linear::Implementation {
     return static_cast<const std::byte*>(weights.pack.raw());
   }
 
+  [[nodiscard]] std::int64_t booked_bytes(const MultiplyPlan& plan, std::int64_t depth) const {
+    const std::int64_t dense = plan.scratch_bytes(MultiplyPlan::Source::kDense, context.threads());
+    return depth > kDenseDepth ? dense : std::max(dense, plan.scratch_bytes(MultiplyPlan::Source::kAny, context.threads()));
+  }
   std::int64_t prepare_forward(const LinearShape& layer, std::int64_t rows);
   std::int64_t prepare_gradients(const LinearShape& layer, std::int64_t rows);
 
@@ -129,7 +132,7 @@ std::int64_t Linear::Implementation::prepare_forward(const LinearShape& layer, s
   shape.depth = layer.in;
   shape.output = layer.output;
   shape.bias = true;
-  return multiply_bytes(MultiplyPlan(shape, products), context.threads());
+  return booked_bytes(MultiplyPlan(shape, products), layer.in);
 }
 
 std::int64_t Linear::Implementation::prepare_gradients(const LinearShape& layer, std::int64_t rows) {
@@ -141,10 +144,7 @@ std::int64_t Linear::Implementation::prepare_gradients(const LinearShape& layer,
   std::int64_t bytes = 0;
   for (const bool add : {false, true}) {
     shape.add = add;
-    const MultiplyPlan plan(shape, products);
-    LinearScratch booked = plan.thread_scratch();
-    if (layer.out > kBookedStagingDepth) booked.a = 0;
-    bytes = std::max(bytes, booked.bytes() * context.threads());
+    bytes = std::max(bytes, booked_bytes(MultiplyPlan(shape, products), layer.out));
   }
   const WeightGradientPlan plan({.tokens = rows, .rows = layer.out, .columns = layer.in, .path = path_of(layer.compute)}, products);
   return std::max(bytes, gradient_bytes(plan, context.threads()));

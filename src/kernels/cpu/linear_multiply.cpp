@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 namespace flashbert::cpu {
 
@@ -36,34 +37,88 @@ MultiplyPlan::MultiplyPlan(const MultiplyShape& shape, ProductSet& products)
               .row = columns * static_cast<std::int64_t>(sizeof(float))};
 }
 
+namespace {
+
+struct TailCopy {
+  std::byte* to = nullptr;
+  ConstBlock from;
+  std::int64_t row_bytes = 0, rows = 0, padded_rows = 0;
+};
+
+/// By all threads of the team together; all rows are there when it returns.
+void copy_tail(const TailCopy& copy) {
+  const auto* const from = static_cast<const std::byte*>(copy.from.data);
+#pragma omp for schedule(static)
+  for (std::int64_t row = 0; row < copy.padded_rows; ++row) {
+    if (row < copy.rows) {
+      std::memcpy(copy.to + row * copy.row_bytes, from + row * copy.row_bytes, static_cast<std::size_t>(copy.row_bytes));
+    } else {
+      std::memset(copy.to + row * copy.row_bytes, 0, static_cast<std::size_t>(copy.row_bytes));
+    }
+  }
+}
+
+}  // namespace
+
+MultiplyPlan::Source MultiplyPlan::source_of(const ConstTensor& a) const {
+  const bool dense =
+      a.row_stride() == shape_.depth && a.dtype() == shape_.path.dtype && shape_.path.padded_depth(shape_.depth) == shape_.depth;
+  return dense ? Source::kDense : Source::kAny;
+}
+
+LinearScratch MultiplyPlan::thread_scratch(Source source) const {
+  LinearScratch sizes = scratch_;
+  if (source == Source::kDense) sizes.a = 0;
+  return sizes;
+}
+
+std::int64_t MultiplyPlan::scratch_bytes(Source source, int threads) const {
+  return thread_scratch(source).bytes() * threads + (source == Source::kDense ? scratch_aligned(scratch_.a) : 0);
+}
+
+MultiplyPlan::Tile MultiplyPlan::last_row_tile() const {
+  const std::int64_t last = tiles_.rows.count() - 1;
+  return {.row = tiles_.rows.begin(last), .rows = tiles_.rows.size(last), .column = 0, .columns = 0};
+}
+
 bool MultiplyPlan::run(const MultiplyData& data, int threads, std::byte* scratch) const {
   if (tiles_.count() == 0) return true;
+  const Source kind = source_of(data.a);
+  const LinearScratch sizes = thread_scratch(kind);
+  const Tile last = last_row_tile();
+  const std::int64_t copied = kind == Source::kDense && last.rows % kRowBlock != 0 ? round_up(last.rows, kRowBlock) : 0;
+  const std::int64_t row_bytes = shape_.depth * shape_.path.element_bytes();
+  std::byte* const tail = scratch + sizes.bytes() * threads;
   std::atomic<bool> all_ran = true;
 #pragma omp parallel num_threads(threads)
   {
     omp_set_num_threads(1);  // of this task only: oneDNN must not start threads of its own
+    if (copied > 0)
+      copy_tail({.to = tail, .from = block_of(data.a, last.row, 0), .row_bytes = row_bytes, .rows = last.rows, .padded_rows = copied});
     const int thread = omp_get_thread_num();
-    const LinearScratchView view(scratch + scratch_.bytes() * thread, scratch_);
+    const Worker worker{
+        .thread = thread, .scratch = LinearScratchView(scratch + sizes.bytes() * thread, sizes), .tail = copied > 0 ? tail : nullptr};
 #pragma omp for schedule(dynamic, 1)
     for (std::int64_t index = 0; index < tiles_.count(); ++index) {
-      if (!run_tile(index, thread, data, view)) all_ran = false;
+      if (!run_tile(index, data, worker)) all_ran = false;
     }
   }
   return all_ran;
 }
 
-const void* MultiplyPlan::source(const Tile& tile, const MultiplyData& data, const LinearScratchView& scratch) const {
-  const std::int64_t padded_depth = shape_.path.padded_depth(shape_.depth);
+const void* MultiplyPlan::source(const Tile& tile, const MultiplyData& data, const Worker& worker) const {
   const ConstBlock from = block_of(data.a, tile.row, 0);
-  const bool whole = padded_depth == shape_.depth && tile.rows % kRowBlock == 0;
-  if (whole && from.stride == shape_.depth && from.dtype == shape_.path.dtype) return from.data;
-  copy_block({.to = {scratch.a, padded_depth, shape_.path.dtype},
+  if (source_of(data.a) == Source::kDense) {
+    return tile.rows % kRowBlock == 0 ? from.data : static_cast<const void*>(worker.tail);
+  }
+  const std::int64_t padded_depth = shape_.path.padded_depth(shape_.depth);
+  copy_block({.to = {worker.scratch.a, padded_depth, shape_.path.dtype},
               .from = from,
               .rows = tile.rows,
               .columns = shape_.depth,
               .padded_rows = round_up(tile.rows, kRowBlock),
               .padded_columns = padded_depth});
-  return scratch.a;
+  return worker.scratch.a;
 }
 
 const float* MultiplyPlan::bias(const Tile& tile, const MultiplyData& data, const LinearScratchView& scratch) const {
@@ -82,7 +137,8 @@ const std::byte* MultiplyPlan::weights(const Tile& tile, const MultiplyData& dat
   return data.weights + elements * shape_.path.element_bytes();
 }
 
-bool MultiplyPlan::run_tile(std::int64_t index, int thread, const MultiplyData& data, const LinearScratchView& scratch) const {
+bool MultiplyPlan::run_tile(std::int64_t index, const MultiplyData& data, const Worker& worker) const {
+  const LinearScratchView& scratch = worker.scratch;
   const std::int64_t row_tile = index % tiles_.rows.count();
   const std::int64_t column_tile = index / tiles_.rows.count();
   const Tile tile{.row = tiles_.rows.begin(row_tile),
@@ -104,11 +160,11 @@ bool MultiplyPlan::run_tile(std::int64_t index, int thread, const MultiplyData& 
                 .padded_columns = padded_columns});
   }
   const Product& product = products_.at(tiles_.rows.is_last(row_tile), tiles_.columns.is_last(column_tile));
-  const bool ran = product.run(thread, {.a = source(tile, data, scratch),
-                                        .b = weights(tile, data),
-                                        .bias = bias(tile, data, scratch),
-                                        .c = result.data,
-                                        .scratchpad = scratch.scratchpad});
+  const bool ran = product.run(worker.thread, {.a = source(tile, data, worker),
+                                               .b = weights(tile, data),
+                                               .bias = bias(tile, data, scratch),
+                                               .c = result.data,
+                                               .scratchpad = scratch.scratchpad});
   if (!in_place) {
     copy_block({.to = place,
                 .from = as_const(result),
