@@ -14,7 +14,8 @@ class SelfAttention {
 
   /// x (T, H); returns y: (T, H), or (R, H) for head rows.
   Tensor forward(const Pass& pass, ConstTensor x);
-  /// gradient: in dy, scratch afterwards where rows are head rows. dx (T, H): out; may be `gradient` itself for all tokens.
+  /// gradient: in dy, scratch afterwards. All tokens: dx must be `gradient` itself, which holds the residual's part and is added to. Head
+  /// rows: dx (T, H) is written.
   void backward(const Pass& pass, ConstTensor x, Tensor gradient, Tensor dx, const BackwardBuffers& buffers);
 
  private:

@@ -16,14 +16,15 @@ struct UpdateResult {
   std::int64_t bad_parameter = -1;  ///< index into the parameter table of a gradient with NaN or infinity: nothing was updated
 };
 
-/// Global norm, clipping and LAMB over all parameters; keeps the update count for bias correction.
+/// Global norm, clipping and LAMB over all parameters. It has no count of updates: step_scalars say which one it is.
 class LambOptimizer {
  public:
   LambOptimizer(const OptimizerSettings& settings, std::size_t parameters, ArenaPlan& plan);
   void bind(const Arena& arena);
 
   enum class Clip { kYes, kNo };
-  /// Enqueues norm and update from the parameters' gradients; step_scalars as uploaded with scalars(). Then waits and tells.
+  /// Enqueues norm and update from the parameters' gradients; step_scalars as filled by
+  /// fill_scalars(). Then waits and tells.
   UpdateResult update(Ops& ops, Parameters& parameters, ConstTensor step_scalars, Clip clip);
   /// Norm of the gradients only: writes result() for a clip limit.
   void norm(Ops& ops, const Parameters& parameters, double clip_limit);

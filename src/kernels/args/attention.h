@@ -8,7 +8,7 @@ namespace flashbert {
 /// What both passes read. query (Tq, A, D), key and value (Tk, A, D): f32 or bf16, rows may be strided (views of a packed QKV).
 /// Sequence b has query rows cu_queries[b] .. cu_queries[b + 1] and key rows cu_keys[b] .. cu_keys[b + 1] (both (B + 1) i32; lengths
 /// may be 0). query_position (Tq) i32: position of each query row in its sequence, for dropout counters; sample_index (B) u64.
-/// D is a multiple of 8, at most 256; a sequence has at most 65,535 keys, which is only checked where lengths are on the host.
+/// D is a multiple of 8, at most 256; a sequence has at most 65,535 keys; lengths are checked where they are on the host (CPU).
 struct AttentionInputs {
   ConstTensor query, key, value;
   ConstTensor cu_queries, cu_keys, query_position, sample_index;

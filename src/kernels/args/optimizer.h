@@ -38,7 +38,7 @@ struct LambParameter {
 ///   ratio = ||w|| / ||u|| where decay and both norms > 0, else 1; w -= ratio * lr * u.
 /// The quotient of u is 0 where its denominator is 0 (eps = 0 and no gradient so far).
 /// step_scalars: learning rate and bias corrections c1, c2. clip_scale (1) f32 and first_bad (1) i32 from GlobalNorm: where
-/// first_bad is not -1 nothing is changed. weight_norm, update_norm, trust_ratio (parameters) f32 are written for the log.
+/// first_bad is not -1 nothing is changed. weight_norm, update_norm, trust_ratio (parameters) f32 are written for whoever asks.
 /// Source: You et al. 2020; the MLPerf reference's form (docs/benchmark-rules.md).
 struct LambUpdate {
   std::span<const LambParameter> parameters;

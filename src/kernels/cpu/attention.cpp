@@ -140,10 +140,22 @@ void for_items(const AttentionInputs& in, const Context& context, std::byte* mem
   }
 }
 
-std::int64_t longest_query(const AttentionInputs& in) {
+/// Checks what the contract says of lengths, which only a backend can see; returns the most query rows of a sequence.
+std::int64_t checked_longest_query(const AttentionInputs& in, const ConstTensor& keep_bits) {
+  constexpr std::int64_t kMostKeys = 65535;  // a key's number is 16 bits of a dropout counter
   std::int64_t longest = 0;
-  for (std::int32_t s = 0; s + 1 < static_cast<std::int32_t>(in.cu_queries.extent(0)); ++s)
-    longest = std::max(longest, place_of(in, s).queries);
+  for (std::int32_t s = 0; s + 1 < static_cast<std::int32_t>(in.cu_queries.extent(0)); ++s) {
+    const ItemPlace place = place_of(in, s);
+    check<ShapeError>(place.queries >= 0 && place.keys >= 0 && place.query_row + place.queries <= in.query.extent(0) &&
+                          place.key_row + place.keys <= in.key.extent(0),
+                      "attention: sequence {} has query rows {} to {} of {} and key rows {} to {} of {}", s, place.query_row,
+                      place.query_row + place.queries, in.query.extent(0), place.key_row, place.key_row + place.keys, in.key.extent(0));
+    check<ShapeError>(place.keys <= kMostKeys, "attention: sequence {} has {} keys; at most {} are possible", s, place.keys, kMostKeys);
+    check<ShapeError>(!in.dropout.active() || keep_words(place.keys) <= keep_bits.extent(2),
+                      "attention: keep_bits holds {} words a row, sequence {} with {} keys needs {}", keep_bits.extent(2), s, place.keys,
+                      keep_words(place.keys));
+    longest = std::max(longest, place.queries);
+  }
   return longest;
 }
 
@@ -156,7 +168,7 @@ std::int64_t total_scratch(std::int64_t sequences, std::int64_t bytes_per_thread
 void CpuOps::do_attention_forward(const AttentionForward& args) {
   const AttentionInputs& in = args.inputs;
   const std::int64_t sequences = in.cu_queries.extent(0) - 1;
-  const std::int64_t bytes_per_thread = thread_scratch_bytes(longest_query(in), in.query.extent(2));
+  const std::int64_t bytes_per_thread = thread_scratch_bytes(checked_longest_query(in, args.keep_bits), in.query.extent(2));
   std::byte* const memory = scratch(total_scratch(sequences, bytes_per_thread, context().threads()));
   const auto kernel = attention_kernels(context()).forward[type_index(in.query.dtype())];
   for_items(in, context(), memory, bytes_per_thread, [&](std::int32_t sequence, std::int64_t head, void* own) {
@@ -180,7 +192,7 @@ void CpuOps::do_attention_forward(const AttentionForward& args) {
 void CpuOps::do_attention_backward(const AttentionBackward& args) {
   const AttentionInputs& in = args.inputs;
   const std::int64_t sequences = in.cu_queries.extent(0) - 1;
-  const std::int64_t bytes_per_thread = thread_scratch_bytes(longest_query(in), in.query.extent(2));
+  const std::int64_t bytes_per_thread = thread_scratch_bytes(checked_longest_query(in, args.keep_bits), in.query.extent(2));
   std::byte* const memory = scratch(total_scratch(sequences, bytes_per_thread, context().threads()));
   const auto kernel = attention_kernels(context()).backward[type_index(in.query.dtype())];
   for_items(in, context(), memory, bytes_per_thread, [&](std::int32_t sequence, std::int64_t head, void* own) {

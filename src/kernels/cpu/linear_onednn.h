@@ -23,10 +23,10 @@ struct ProductShape {
   Dtype input = Dtype::kF32;   ///< of A and B
   Dtype output = Dtype::kF32;  ///< of C
   WeightLayout layout = WeightLayout::kBlocked;
-  std::int64_t weight_stride = 0;  ///< 0 for kBlocked
-  bool bias = false;               ///< (columns) f32
-  bool add = false;                ///< the old C is added before the one rounding
-  friend auto operator<=>(const ProductShape&, const ProductShape&) = default;
+  std::int64_t weight_stride = 0;                                               ///< 0 for kBlocked
+  bool bias = false;                                                            ///< (columns) f32
+  bool add = false;                                                             ///< the old C is added before the one rounding
+  friend auto operator<=>(const ProductShape&, const ProductShape&) = default;  // NOLINT(modernize-use-nullptr): clang-tidy 14 misreads <=>
 };
 
 /// Addresses of one call. scratchpad: Product::scratchpad_bytes() bytes of the calling thread, 64-byte aligned.

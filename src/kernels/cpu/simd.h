@@ -54,12 +54,6 @@ inline VecF abs(VecF a) { return _mm512_abs_ps(a); }
 inline VecF where_less(VecF a, VecF b, VecF yes, VecF no) { return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes); }
 /// Lane i of x where bit i is set, else 0.
 inline VecF keep_lanes(VecF x, std::uint32_t bits) { return _mm512_maskz_mov_ps(static_cast<__mmask16>(bits), x); }
-/// Bit i is set where lane i of a is at least the limit (unsigned).
-inline std::uint32_t at_least(VecI a, VecI limit) { return _mm512_cmpge_epu32_mask(a, limit); }
-/// 2^n for integral n in [-126, 127].
-inline VecF power_of_two(VecF n) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(_mm512_cvtps_epi32(n), splat_int(127)), 23));
-}
 /// 2^n for n in the low bits of f, -126 <= n <= 127; the bits above the exponent's are shifted out.
 inline VecF power_of_two_bits(VecF f) {
   return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_slli_epi32(_mm512_castps_si512(f), 23), splat_int(0x3f800000)));
@@ -162,13 +156,6 @@ inline VecF keep_lanes(VecF x, std::uint32_t bits) {
   const VecI select = _mm256_and_si256(splat_int(static_cast<std::int32_t>(bits)), _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128));
   return _mm256_andnot_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(select, _mm256_setzero_si256())), x);
 }
-/// Words below 2^31 only, which dropout's 16-bit words are.
-inline std::uint32_t at_least(VecI a, VecI limit) {
-  return ~static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(limit, a)))) & 0xffU;
-}
-inline VecF power_of_two(VecF n) {
-  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), splat_int(127)), 23));
-}
 inline VecF power_of_two_bits(VecF f) {
   return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_slli_epi32(_mm256_castps_si256(f), 23), splat_int(0x3f800000)));
 }
@@ -236,7 +223,6 @@ inline ExpParts exp_parts(VecF x) {
   return {fma(q, r * r, r) + splat(1.0F), n, shifted};
 }
 constexpr float kLowestExponent = -87.33654F;  // exp of less is below 2^-126
-constexpr float kHighestExponent = 88.72283F;  // exp of more is above the largest f32
 
 /// exp(x) for |x| <= 87.3 or NaN. Relative error below 2^-22.5.
 inline VecF exp_bounded(VecF x) {
@@ -249,16 +235,6 @@ inline VecF exp_nonpositive(VecF x) {
   const VecF result = exp_bounded(max(splat(kLowestExponent), x));
   return where_less(x, splat(kLowestExponent), zero(), result);
 }
-/// exp(x): relative error below 2^-22.5; results below 2^-126 become 0; x > 88.72 gives infinity; exp(-inf) = 0; NaN stays NaN.
-inline VecF exp(VecF x) {
-  const ExpParts parts = exp_parts(max(splat(kLowestExponent), min(splat(kHighestExponent), x)));
-  // n may be 128: two factors, each in range.
-  const VecF half = round_nearest(parts.n * splat(0.5F));
-  VecF result = parts.p * power_of_two(half) * power_of_two(parts.n - half);
-  result = where_less(x, splat(kLowestExponent), zero(), result);
-  return where_less(splat(kHighestExponent), x, splat(__builtin_inff()), result);
-}
-
 /// Philox4x32-10 on kLanes counters at once (core/philox.h is the scalar definition).
 struct PhiloxLanes {
   VecI word[4];
