@@ -116,6 +116,11 @@ void prepare_hdf5() {
   silent = true;
 }
 
+std::unique_lock<std::recursive_mutex> hdf5_lock() {
+  static std::recursive_mutex mutex;
+  return std::unique_lock(mutex);
+}
+
 std::string hdf5_error() {
   std::string text;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_innermost, &text);

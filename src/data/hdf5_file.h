@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -45,11 +46,14 @@ class Hdf5Handle {
 /// calls it; call it before using the library directly.
 void prepare_hdf5();
 
+/// Held by whoever calls HDF5: most builds of the library may be called from one thread only. Taken again by the thread that holds it.
+[[nodiscard]] std::unique_lock<std::recursive_mutex> hdf5_lock();
+
 /// The library's error stack as one line (innermost cause), and the stack cleared. Call right after a failed HDF5 call.
 std::string hdf5_error();
 
 /// A file opened for reading, with HDF5's file locking off whatever the environment says (it fails on many network file systems and
-/// nobody writes shards while they are read) and with HDF5's own printing of errors off.
+/// nobody writes shards while they are read) and with HDF5's own printing of errors off. Holds hdf5_lock() while it lives.
 class Hdf5File {
  public:
   /// Throws InputError: no such file, not an HDF5 file, cut short.
@@ -73,6 +77,7 @@ class Hdf5File {
 
  private:
   [[nodiscard]] Hdf5Handle open_dataset(const std::string& name) const;
+  std::unique_lock<std::recursive_mutex> lock_ = hdf5_lock();
   std::filesystem::path path_;
   Hdf5Handle file_;
 };

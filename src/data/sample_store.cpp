@@ -48,9 +48,4 @@ void SampleStore::reserve(std::int64_t samples, std::int64_t tokens, std::int64_
   next_sentence_labels_.reserve(static_cast<std::size_t>(samples));
 }
 
-std::int64_t SampleStore::bytes() const {
-  return bytes_of(token_ids_) + bytes_of(segment_ids_) + bytes_of(masked_positions_) + bytes_of(masked_labels_) + bytes_of(token_offsets_) +
-         bytes_of(masked_offsets_) + bytes_of(next_sentence_labels_);
-}
-
 }  // namespace flashbert

@@ -23,7 +23,6 @@ class SampleStore {
   [[nodiscard]] SampleView operator[](std::int64_t row) const;
   void append(const SampleView& sample);
   void reserve(std::int64_t samples, std::int64_t tokens, std::int64_t masked);
-  [[nodiscard]] std::int64_t bytes() const;  ///< held in memory
 
  private:
   std::vector<std::int32_t> token_ids_, masked_positions_, masked_labels_;
