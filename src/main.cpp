@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -28,10 +29,15 @@ void limit_spinning(char** argv) {
 }
 
 /// One line for one error of the job. Wrong options fail alike on all ranks: the root speaks at once and its abort ends the others while
-/// they wait here. A rank that lives on after the wait failed alone, so it speaks itself.
+/// they wait here. A rank that lives on after the wait failed alone, so it speaks itself; ranks that only know of it wait longer.
 ExitCode report(const char* message, const flashbert::Communicator& communicator, ExitCode code) {
   constexpr auto kRootSpeaksFirst = std::chrono::seconds(1);
-  if (!communicator.root()) std::this_thread::sleep_for(kRootSpeaksFirst);
+  constexpr auto kFailedRankSpeaks = std::chrono::seconds(5);
+  if (code == ExitCode::kPeerFailed) {
+    std::this_thread::sleep_for(kFailedRankSpeaks);
+  } else if (!communicator.root()) {
+    std::this_thread::sleep_for(kRootSpeaksFirst);
+  }
   spdlog::error("{}", message);
   return code;
 }
@@ -53,6 +59,7 @@ ExitCode run(int argc, char** argv, flashbert::Communicator& communicator) {
 
 int main(int argc, char** argv) {
   limit_spinning(argv);
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of the output that went away (| head) must not end a training
   try {
     flashbert::configure_log(0, "info");  // to standard error from the first line on; the rank is not known yet
     flashbert::MpiSession session(&argc, &argv);

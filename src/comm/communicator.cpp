@@ -1,14 +1,40 @@
 #include "comm/communicator.h"
 
 #include <mpi.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <thread>
 #include <vector>
 
 #include "core/error.h"
 
 namespace flashbert {
 namespace {
+
+/// One bit a core, as the scheduler allows this process.
+using CoreMask = std::array<std::uint64_t, CPU_SETSIZE / 64>;
+
+CoreMask bound_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CoreMask mask{};
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) {  // more cores than the set has bits: the binding cannot be told
+    for (std::size_t core = 0; core < std::min<std::size_t>(std::thread::hardware_concurrency(), CPU_SETSIZE); ++core) CPU_SET(core, &set);
+  }
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) mask[core / 64] |= std::uint64_t{1} << (core % 64);
+  }
+  return mask;
+}
+
+int count(const CoreMask& mask) {
+  int cores = 0;
+  for (const std::uint64_t word : mask) cores += std::popcount(word);
+  return cores;
+}
 
 class SelfCommunicator final : public Communicator {
  public:
@@ -20,6 +46,8 @@ class SelfCommunicator final : public Communicator {
   void all_reduce_max(std::span<std::int64_t> /*values*/) override {}
   void broadcast(void* /*data*/, std::size_t /*bytes*/) override {}
   void barrier() override {}
+  [[nodiscard]] int local_size() const override { return 1; }
+  [[nodiscard]] int own_cores() const override { return count(bound_cores()); }
   [[nodiscard]] std::string gather_lines(const std::string& line) override { return line + "\n"; }
   [[nodiscard]] std::string description() const override { return "self"; }
 };
@@ -29,7 +57,7 @@ void check_mpi(int status, const char* call) {
   char text[MPI_MAX_ERROR_STRING] = {};
   int length = 0;
   MPI_Error_string(status, text, &length);
-  throw Error(ExitCode::kPeerFailed, fmt::format("{} failed: {}", call, text));
+  throw PeerError(fmt::format("{} failed: {}", call, text));
 }
 
 class MpiCommunicator final : public Communicator {
@@ -37,6 +65,7 @@ class MpiCommunicator final : public Communicator {
   MpiCommunicator() {
     check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
+    share_cores();
   }
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
@@ -48,6 +77,8 @@ class MpiCommunicator final : public Communicator {
     check_mpi(MPI_Bcast(data, static_cast<int>(bytes), MPI_BYTE, 0, MPI_COMM_WORLD), "MPI_Bcast");
   }
   void barrier() override { check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
+  [[nodiscard]] int local_size() const override { return local_size_; }
+  [[nodiscard]] int own_cores() const override { return own_cores_; }
   [[nodiscard]] std::string gather_lines(const std::string& line) override {
     const std::string own = line + "\n";
     const int bytes = static_cast<int>(own.size());
@@ -73,6 +104,20 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
+  void share_cores() {
+    MPI_Comm local = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &local), "MPI_Comm_split_type");
+    check_mpi(MPI_Comm_size(local, &local_size_), "MPI_Comm_size");
+    const CoreMask own = bound_cores();
+    CoreMask all = own;
+    const int bound = count(own);
+    int sum = bound;
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, all.data(), static_cast<int>(all.size()), MPI_UINT64_T, MPI_BOR, local), "MPI_Allreduce");
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, local), "MPI_Allreduce");
+    check_mpi(MPI_Comm_free(&local), "MPI_Comm_free");
+    own_cores_ = sum == count(all) ? bound : std::clamp(count(all) / local_size_, 1, bound);
+  }
+
   template <class T>
   void all_reduce(std::span<T> values, MPI_Datatype type, MPI_Op op) {
     // One large call would have Open MPI page-fault and free a temporary of its size: measured 50 times slower than slices.
@@ -85,13 +130,17 @@ class MpiCommunicator final : public Communicator {
   }
   int rank_ = 0;
   int size_ = 1;
+  int local_size_ = 1;
+  int own_cores_ = 1;
 };
 
 }  // namespace
 
+std::unique_ptr<Communicator> make_self_communicator() { return std::make_unique<SelfCommunicator>(); }
+
 std::unique_ptr<Communicator> make_communicator(const MpiSession& session) {
   if (session.active()) return std::make_unique<MpiCommunicator>();
-  return std::make_unique<SelfCommunicator>();
+  return make_self_communicator();
 }
 
 }  // namespace flashbert

@@ -8,7 +8,7 @@
 
 namespace flashbert {
 
-/// The ranks of a run. Collectives are called by all ranks in the same order; they throw PeerError-coded Errors when MPI fails.
+/// The ranks of a run. Collectives are called by all ranks in the same order; they throw PeerErrors when MPI fails.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -27,6 +27,10 @@ class Communicator {
   /// Root's bytes to all.
   virtual void broadcast(void* data, std::size_t bytes) = 0;
   virtual void barrier() = 0;
+  /// Ranks on this machine, and the cores this one may use without taking another's: those it is bound to, or its even share where ranks
+  /// of the machine are bound to the same.
+  [[nodiscard]] virtual int local_size() const = 0;
+  [[nodiscard]] virtual int own_cores() const = 0;
   /// Every rank's text, in rank order, on the root; empty elsewhere.
   [[nodiscard]] virtual std::string gather_lines(const std::string& line) = 0;
   /// "self" or the MPI library's version line.
@@ -49,6 +53,9 @@ class MpiSession {
  private:
   bool active_ = false;
 };
+
+/// A communicator of one, without MPI.
+std::unique_ptr<Communicator> make_self_communicator();
 
 /// The world communicator of an active session, else a communicator of one.
 std::unique_ptr<Communicator> make_communicator(const MpiSession& session);

@@ -17,9 +17,10 @@ struct BenchArguments {
   bool json = false;
 };
 
-void print_rows(const std::string& bench, const std::vector<BenchRow>& rows, bool json) {
+void print_rows(const std::string& bench, const BenchMachine& machine, const std::vector<BenchRow>& rows, bool json) {
   if (json) {
-    nlohmann::ordered_json document = {{"bench", bench}};
+    nlohmann::ordered_json document = {
+        {"bench", bench}, {"precision", machine.precision}, {"instruction_set", machine.instruction_set}, {"threads", machine.threads}};
     for (const BenchRow& row : rows) {
       // One row is the document itself, so that figures compare key by key with other programs'.
       nlohmann::ordered_json& target = rows.size() == 1 ? document : document[row.name];
@@ -53,7 +54,8 @@ CLI::App* add_bench(CLI::App& bench, const std::shared_ptr<BenchArguments>& argu
       check<ConfigError>(arguments->precision == "bf16" || arguments->precision == "f32", "--precision is '{}'; choose bf16 or f32",
                          arguments->precision);
       arguments->common.precision = arguments->precision == "bf16" ? Precision::kBf16 : Precision::kF32;
-      print_rows(name, run(*arguments), arguments->json);
+      const BenchMachine machine = bench_machine(arguments->common);
+      print_rows(name, machine, run(*arguments), arguments->json);
       return ExitCode::kGood;
     };
   });

@@ -48,26 +48,38 @@ void print_sample(const SampleView& sample, std::int64_t row, const std::vector<
   }
 }
 
+/// What is inspected need not fit any model.
+constexpr SampleLimits kAnyModel = {.vocab = 0, .max_positions = 0, .type_vocab = 0};
+
+nlohmann::ordered_json sample_json(const SampleView& sample, std::int64_t row) {
+  return {{"row", row},
+          {"token_ids", std::vector<int>(sample.token_ids.begin(), sample.token_ids.end())},
+          {"segment_ids", std::vector<int>(sample.segment_ids.begin(), sample.segment_ids.end())},
+          {"masked_positions", std::vector<int>(sample.masked_positions.begin(), sample.masked_positions.end())},
+          {"masked_labels", std::vector<int>(sample.masked_labels.begin(), sample.masked_labels.end())},
+          {"next_sentence_label", sample.next_sentence_label}};
+}
+
 ExitCode inspect(const InspectOptions& options) {
   const ShardInfo info = inspect_shard(options.file);
+  const RowRange range = options.rows.empty() ? RowRange{} : parse_rows(options.rows, info.samples);
+  const auto words = options.vocab.empty() ? std::vector<std::string>{} : read_vocabulary(options.vocab);
   const std::string layout = info.wide_ids ? "fixed-int32" : std::string(name_of(info.layout));
   const auto datasets = describe_datasets(options.file);
   const auto digests = fingerprints(options.file);
+  const SampleStore samples = range.end > range.begin ? read_shard(info, kAnyModel) : SampleStore();
   if (options.json) {
     nlohmann::ordered_json json = {
         {"layout", layout}, {"samples", info.samples}, {"datasets", nlohmann::ordered_json::array()}, {"fingerprints", digests}};
     for (const auto& d : datasets)
       json["datasets"].push_back({{"name", d.name}, {"type", d.type}, {"shape", d.shape}, {"storage", d.storage}});
+    for (std::int64_t row = range.begin; row < range.end; ++row) json["rows"].push_back(sample_json(samples[row], row));
     fmt::print("{}\n", json.dump());
     return ExitCode::kGood;
   }
   fmt::print("{}: layout {}, {} samples\n", options.file.string(), layout, info.samples);
   for (const auto& d : datasets) fmt::print("  {:<24} {:<12} ({})  {}\n", d.name, d.type, fmt::join(d.shape, ", "), d.storage);
   for (const auto& [name, digest] : digests) fmt::print("  {:<24} {}\n", name, digest);
-  if (options.rows.empty()) return ExitCode::kGood;
-  const SampleStore samples = read_shard(info, {});
-  const auto words = options.vocab.empty() ? std::vector<std::string>{} : read_vocabulary(options.vocab);
-  const RowRange range = parse_rows(options.rows, samples.size());
   for (std::int64_t row = range.begin; row < range.end; ++row) print_sample(samples[row], row, words);
   return ExitCode::kGood;
 }

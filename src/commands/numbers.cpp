@@ -39,6 +39,8 @@ double read_double(std::string_view option, std::string_view text) {
   return value;
 }
 
+std::string with_point(std::string digits) { return digits.find_first_of(".e") == std::string::npos ? digits + ".0" : digits; }
+
 }  // namespace
 
 std::int64_t parse_integer(std::string_view option, std::string_view text, std::int64_t low, std::int64_t high) {
@@ -74,11 +76,8 @@ bool parse_boolean(std::string_view option, std::string_view text) {
   return text == "true";
 }
 
-std::string real_text(double value) {
-  std::string text = fmt::format("{}", value);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text;
-}
+std::string real_text(double value) { return with_point(fmt::format("{}", value)); }
+std::string real_text(float value) { return with_point(fmt::format("{}", value)); }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::string best;

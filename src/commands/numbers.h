@@ -24,8 +24,9 @@ double parse_real(std::string_view option, std::string_view text, double low, do
 /// true or false.
 bool parse_boolean(std::string_view option, std::string_view text);
 
-/// The fewest digits that read back to the same value, always readable as a TOML float.
+/// The fewest digits that read back to the same value of this type, always readable as a TOML float.
 std::string real_text(double value);
+std::string real_text(float value);
 
 /// The candidate with the smallest edit distance, or empty when none is near: the distance may be 2, or a third of
 /// the word where that is more, but never above half of a short word.

@@ -10,14 +10,14 @@
 
 #include "commands/numbers.h"
 #include "core/error.h"
+#include "train/checkpoint.h"
 
 namespace flashbert {
 namespace {
 
 const char* const kModelKey = "model";
 // Variables of ours that are no keys.
-const std::vector<std::string> kOtherVariables = {"FLASHBERT_SHARED",   "FLASHBERT_MAX_ISA",    "FLASHBERT_ALLOW_SINGLE",
-                                                  "FLASHBERT_KEEP_OMP", "FLASHBERT_SOURCE_DIR", "FLASHBERT_BINARY_DIR"};
+const std::vector<std::string> kOtherVariables = {"FLASHBERT_SHARED", "FLASHBERT_MAX_ISA", "FLASHBERT_ALLOW_SINGLE", "FLASHBERT_KEEP_OMP"};
 
 const KeySpec* find_key(std::string_view name) {
   for (const KeySpec& key : train_keys()) {
@@ -167,6 +167,17 @@ std::map<std::string, std::string> environment_keys(const SettingSources& source
   return keys;
 }
 
+/// The config.json beside the checkpoint that `init` names, where there is one.
+std::string model_of_checkpoint(const std::map<std::string, std::string>& environment, const std::map<std::string, FileValue>& file,
+                                const std::vector<std::pair<std::string, std::string>>& command_line) {
+  std::string init;
+  if (const auto found = environment.find("init"); found != environment.end()) init = found->second;
+  if (const auto found = file.find("init"); found != file.end()) init = found->second.text;
+  for (const auto& [key, text] : command_line) init = key == "init" ? text : init;
+  if (init.empty() || init == "random") return {};
+  return config_beside(init).value_or(std::filesystem::path()).string();
+}
+
 }  // namespace
 
 std::string toml_name(const std::string& key) {
@@ -203,6 +214,7 @@ ResolvedSettings resolve_settings(const SettingSources& sources) {
   if (const auto found = environment.find(kModelKey); found != environment.end()) model = found->second;
   if (const auto found = file.find(kModelKey); found != file.end()) model = found->second.text;
   for (const auto& [key, text] : sources.command_line) model = key == kModelKey ? text : model;
+  if (model.empty()) model = model_of_checkpoint(environment, file, sources.command_line);
   if (!model.empty()) apply_model_file(resolved, model);
 
   for (const auto& [key, text] : environment) {

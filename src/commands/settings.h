@@ -41,7 +41,8 @@ struct ResolvedSettings {
   std::vector<std::string> notes;  ///< for the log: unknown variables with the nearest key, how gelu is read
 };
 
-/// Command line > file > environment > default; `model` names a Hugging Face config.json that ranks just above the defaults.
+/// Command line > file > environment > default; `model` names a Hugging Face config.json that ranks just above the defaults. Without it
+/// the config.json beside the checkpoint that `init` names is taken, where there is one.
 /// Throws ConfigError: unknown key (with the nearest), wrong type or range (with option, value, limit, place), broken TOML (with line);
 /// InputError where the file is missing.
 ResolvedSettings resolve_settings(const SettingSources& sources);

@@ -1,8 +1,10 @@
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "commands/command_line.h"
 #include "commands/settings.h"
 #include "core/log.h"
+#include "train/evaluation.h"
 #include "train/trainer.h"
 
 namespace flashbert {
@@ -77,7 +79,10 @@ void add_eval_command(CLI::App& app, Action& action) {
       const ResolvedSettings resolved = resolve(*options, context.communicator);
       if (context.communicator.root()) spdlog::info("settings\n{}", settings_text(resolved));
       const EvaluationResult r = run_evaluation(resolved.values, context.communicator);
-      if (!context.communicator.root()) return ExitCode::kGood;
+      const bool finite = std::isfinite(r.mlm_loss) && std::isfinite(r.nsp_loss);
+      const ExitCode code = finite ? ExitCode::kGood : ExitCode::kBadVerdict;
+      if (!context.communicator.root()) return code;
+      if (!finite) spdlog::error("the losses are not finite: {} holds weights that are not, or far too large", resolved.values.init);
       if (options->json) {
         const nlohmann::ordered_json json = {{"accuracy", r.accuracy},        {"correct", r.correct},   {"masked", r.masked},
                                              {"samples", r.samples},          {"mlm_loss", r.mlm_loss}, {"nsp_loss", r.nsp_loss},
@@ -88,7 +93,7 @@ void add_eval_command(CLI::App& app, Action& action) {
         fmt::print("masked-LM loss          {:.5f}\nnext-sentence loss      {:.5f}\nnext-sentence accuracy  {:.5f}\n", r.mlm_loss,
                    r.nsp_loss, r.nsp_accuracy);
       }
-      return ExitCode::kGood;
+      return code;
     };
   });
 }

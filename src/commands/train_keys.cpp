@@ -30,12 +30,7 @@ class Table {
                      [=](TrainSettings& s, const std::string& value) {
                        access(s) = static_cast<std::remove_reference_t<decltype(access(s))>>(parse_real(option, value, low, high));
                      },
-                     [access](const TrainSettings& s) {
-                       // A float prints with its own digits, not those of the double next to it.
-                       const auto value = access(const_cast<TrainSettings&>(s));
-                       std::string text = fmt::format("{}", value);
-                       return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
-                     }});
+                     [access](const TrainSettings& s) { return real_text(access(const_cast<TrainSettings&>(s))); }});
   }
   template <class Access>
   void boolean(const char* name, const char* help, Access access) {

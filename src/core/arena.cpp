@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/memory.h"
+
 namespace flashbert {
 namespace {
 
@@ -43,9 +45,13 @@ std::string ArenaPlan::text() const {
 }
 
 Arena::Arena(const ArenaPlan& plan) : bytes_(round_up(std::max<std::int64_t>(plan.total_bytes(), 1), kHugePage)) {
+  // The system promises more memory than it has and kills who takes it; an error before that can still be told.
+  const std::int64_t available = available_memory_bytes();
+  check<EnvironmentError>(bytes_ <= available,
+                          "the plan below needs {:.1f} MiB, {:.1f} MiB are free\n{}Use a smaller micro-batch or model.", mebibytes(bytes_),
+                          mebibytes(available), plan.text());
   // One huge page more than needed, so that the first buffer can start on a huge-page boundary.
-  void* mapping = mmap(nullptr, static_cast<std::size_t>(bytes_ + kHugePage), PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* mapping = mmap(nullptr, static_cast<std::size_t>(bytes_ + kHugePage), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   check<EnvironmentError>(mapping != MAP_FAILED, "cannot map {:.1f} MiB for the plan below: {}\n{}Use a smaller micro-batch or model.",
                           mebibytes(bytes_), std::strerror(errno), plan.text());
   auto* const start = static_cast<char*>(mapping);

@@ -39,8 +39,8 @@ struct InputError : Error {
 struct EnvironmentError : Error {
   explicit EnvironmentError(const std::string& m) : Error(ExitCode::kEnvironment, m) {}
 };
-struct VerdictError : Error {
-  explicit VerdictError(const std::string& m) : Error(ExitCode::kBadVerdict, m) {}
+struct PeerError : Error {
+  explicit PeerError(const std::string& m) : Error(ExitCode::kPeerFailed, m) {}
 };
 /// Tensor shapes or strides that an op's contract does not allow.
 struct ShapeError : Error {

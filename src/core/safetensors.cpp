@@ -13,6 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/whole_file.h"
+
 namespace flashbert {
 namespace {
 
@@ -75,16 +77,9 @@ class Descriptor {
   int value_;
 };
 
-void write_all(const Descriptor& file, const void* data, std::int64_t bytes, const std::filesystem::path& path) {
-  const char* at = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = ::write(file.get(), at, static_cast<std::size_t>(std::min<std::int64_t>(bytes, std::int64_t{1} << 30)));
-    if (written < 0 && errno == EINTR) continue;
-    check<EnvironmentError>(written > 0, "cannot write {}: {} ({} more bytes needed); free some space or choose another folder",
-                            path.string(), std::strerror(errno), bytes);
-    at += written;
-    bytes -= written;
-  }
+void append(const Descriptor& file, const void* data, std::int64_t bytes, const std::filesystem::path& path) {
+  const int failure = write_bytes(file.get(), {static_cast<const char*>(data), static_cast<std::size_t>(bytes)});
+  check<EnvironmentError>(failure == 0, "cannot write {}: {}", path.string(), std::strerror(failure));
 }
 
 }  // namespace
@@ -207,9 +202,9 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
     const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     check<EnvironmentError>(file.get() >= 0, "cannot create {}: {}", temporary.string(), std::strerror(errno));
     const std::uint64_t header_bytes = text.size();
-    write_all(file, &header_bytes, sizeof header_bytes, temporary);
-    write_all(file, text.data(), static_cast<std::int64_t>(text.size()), temporary);
-    for (const auto& [name, tensor] : tensors) write_all(file, tensor.raw(), tensor.bytes(), temporary);
+    append(file, &header_bytes, sizeof header_bytes, temporary);
+    append(file, text.data(), static_cast<std::int64_t>(text.size()), temporary);
+    for (const auto& [name, tensor] : tensors) append(file, tensor.raw(), tensor.bytes(), temporary);
     check<EnvironmentError>(::fsync(file.get()) == 0, "cannot flush {} to disk: {}", temporary.string(), std::strerror(errno));
     check<EnvironmentError>(::rename(temporary.c_str(), path.c_str()) == 0, "cannot rename {} to {}: {}", temporary.string(), path.string(),
                             std::strerror(errno));

@@ -1,4 +1,4 @@
-#include "data/whole_file.h"
+#include "core/whole_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -13,24 +13,28 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Writes and flushes everything; 0 or the errno of what failed.
-int write_all(const fs::path& path, std::span<const char> content) {
+int write_file(const fs::path& path, std::string_view content) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (descriptor < 0) return errno;
-  int failure = 0;
-  while (!content.empty() && failure == 0) {
-    const ssize_t written = ::write(descriptor, content.data(), content.size());
-    if (written >= 0) {
-      content = content.subspan(static_cast<std::size_t>(written));
-    } else if (errno != EINTR) {
-      failure = errno;
-    }
-  }
+  int failure = write_bytes(descriptor, content);
   if (failure == 0 && ::fsync(descriptor) != 0 && errno != EINVAL) failure = errno;  // EINVAL: nothing to flush on this file system
   if (::close(descriptor) != 0 && failure == 0) failure = errno;
   return failure;
 }
 
 }  // namespace
+
+int write_bytes(int descriptor, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = ::write(descriptor, content.data(), content.size());
+    if (written >= 0) {
+      content.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno != EINTR) {
+      return errno;
+    }
+  }
+  return 0;
+}
 
 void make_folder(const fs::path& folder) {
   std::error_code error;
@@ -39,10 +43,10 @@ void make_folder(const fs::path& folder) {
                           error ? error.message() : "a file is in its way");
 }
 
-void write_whole_file(const fs::path& path, std::span<const char> content) {
-  fs::path partial = path;
-  partial += ".partial";
-  int failure = write_all(partial, content);
+void write_whole_file(const fs::path& path, std::string_view content) {
+  // Hidden, so that what a killed process leaves is never taken for a file of its kind.
+  const fs::path partial = path.parent_path() / fmt::format(".{}.partial", path.filename().string());
+  int failure = write_file(partial, content);
   if (failure == 0 && std::rename(partial.c_str(), path.c_str()) != 0) failure = errno;
   if (failure == 0) return;
   std::error_code ignored;

@@ -187,8 +187,10 @@ std::vector<fs::path> list_shards(const fs::path& path) {
   std::vector<fs::path> named;
   std::vector<fs::path> others;
   for (const auto& entry : fs::directory_iterator(path, error)) {
-    if (!entry.is_regular_file(error) || entry.path().extension() == ".lst") continue;
-    if (entry.path().filename().string().starts_with("part")) {
+    const std::string name = entry.path().filename().string();
+    const bool hidden = name.starts_with('.');  // what a killed writer left
+    if (!entry.is_regular_file(error) || hidden || entry.path().extension() == ".lst") continue;
+    if (name.starts_with("part")) {
       named.push_back(entry.path());  // whatever is in it: a damaged shard must not be passed over
     } else if (has_hdf5_signature(entry.path())) {
       others.push_back(entry.path());

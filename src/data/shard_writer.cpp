@@ -4,9 +4,9 @@
 #include <span>
 
 #include "core/error.h"
+#include "core/whole_file.h"
 #include "data/dataset_names.h"
 #include "data/hdf5_file.h"
-#include "data/whole_file.h"
 
 namespace flashbert {
 namespace fs = std::filesystem;
@@ -44,6 +44,7 @@ class MemoryFile {
   }
 
  private:
+  std::unique_lock<std::recursive_mutex> lock_ = hdf5_lock();
   void demand(bool good, const char* what) const {
     if (!good) throw EnvironmentError(fmt::format("cannot build {} in memory ({}): {}", path_.string(), what, hdf5_error()));
   }
@@ -191,7 +192,8 @@ void write_shard(const fs::path& path, const SampleStore& samples, RowRange rows
       write_varlength(file, content);
       break;
   }
-  write_whole_file(path, file.image());
+  const auto image = file.image();
+  write_whole_file(path, {image.data(), image.size()});
 }
 
 std::vector<fs::path> write_shards(const fs::path& folder, const SampleStore& samples, std::int64_t shards, const ShardFormat& format) {

@@ -86,6 +86,7 @@ Parameters::Parameters(const BertConfig& config, Dtype compute, Use use, const O
 void Parameters::bind(const Arena& arena) {
   const auto fetch = [&](const std::vector<BufferId>& ids) {
     std::vector<Tensor> tensors;
+    tensors.reserve(ids.size());
     for (const BufferId id : ids) tensors.push_back(id.index < 0 ? Tensor{} : arena.tensor(id));
     return tensors;
   };

@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "core/log.h"
+#include "core/whole_file.h"
 
 namespace flashbert {
 namespace {
@@ -76,19 +77,12 @@ void MetricsLog::evaluation(const EvaluationRecord& r) {
 }
 
 void MetricsLog::flush() {
-  std::size_t done = 0;
-  while (done < buffer_.size()) {
-    const ssize_t written = ::write(file_, buffer_.data() + done, buffer_.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      const int cause = errno;
-      buffer_.clear();
-      throw EnvironmentError(
-          fmt::format("cannot write to {}: {}; free some space or choose another --out", path_.string(), std::strerror(cause)));
-    }
-    done += static_cast<std::size_t>(written);
-  }
+  const int failure = write_bytes(file_, {buffer_.data(), buffer_.size()});
   buffer_.clear();
+  if (failure != 0) {  // and no check(): its text would be made each time
+    throw EnvironmentError(
+        fmt::format("cannot write to {}: {}; free some space or choose another --out", path_.string(), std::strerror(failure)));
+  }
   last_flush_s_ = clock_s();
 }
 

@@ -19,11 +19,15 @@ struct SourceLocation {
 };
 
 /// Writes one MLPerf record a line (":::MLLOG {json}"), each flushed at once, to one file (root rank only). Non-finite numbers are
-/// written as null with their text in the metadata, so every line is strict JSON. facts: docs/benchmark-rules.md.
+/// written as null with their text in the metadata, so every line is strict JSON; disk space for a whole log is taken at the start, where
+/// the file system can. facts: docs/benchmark-rules.md.
 class MlLog {
  public:
-  /// Throws EnvironmentError when the file cannot be written. echo: also to standard output.
-  MlLog(const std::filesystem::path& path, bool echo);
+  /// Keeps records in memory until open(): the clock of initialisation starts before it is known that the results folder may be used.
+  MlLog() = default;
+  /// Throws EnvironmentError when the file cannot be written.
+  explicit MlLog(const std::filesystem::path& path) { open(path); }
+  void open(const std::filesystem::path& path);
   using Json = nlohmann::ordered_json;
   void event(std::string_view key, const Json& value, Json metadata = Json::object(), SourceLocation where = SourceLocation::current());
   void start(std::string_view key, Json metadata = Json::object(), SourceLocation where = SourceLocation::current());
@@ -31,9 +35,10 @@ class MlLog {
 
  private:
   void write(std::string_view type, std::string_view key, const Json& value, Json metadata, const SourceLocation& where);
+  void flush();
   std::ofstream file_;
   std::filesystem::path path_;
-  bool echo_;
+  std::string pending_;
 };
 
 }  // namespace flashbert

@@ -15,7 +15,9 @@ double clock_s() { return std::chrono::duration<double>(std::chrono::steady_cloc
 constexpr std::string_view kFragileTexts[] = {":::MLLOG",      "global_batch_size", "submission_benchmark",
                                               "train_samples", "eval_accuracy",     "eval_error"};
 
-void check_text(std::string_view name, const std::string& text) {
+}  // namespace
+
+void check_log_text(std::string_view name, const std::string& text) {
   check<ConfigError>(!text.empty(), "{} is empty; the log must name it", name);
   for (const std::string_view word : kFragileTexts) {
     check<ConfigError>(text.find(word) == std::string::npos,
@@ -24,8 +26,6 @@ void check_text(std::string_view name, const std::string& text) {
   }
 }
 
-}  // namespace
-
 void MlperfRun::begin_initialisation() {
   initialisation_start_s_ = clock_s();
   log_.event("cache_clear", true);
@@ -33,8 +33,8 @@ void MlperfRun::begin_initialisation() {
 }
 
 void MlperfRun::describe(const RunDescription& run) {
-  check_text("submission-org", run.org);
-  check_text("submission-platform", run.platform);
+  check_log_text("submission-org", run.org);
+  check_log_text("submission-platform", run.platform);
   global_batch_ = std::max<std::int64_t>(run.global_batch, 1);
   log_.event("submission_benchmark", "bert");
   log_.event("submission_org", run.org);

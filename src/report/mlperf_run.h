@@ -20,6 +20,10 @@ struct RunDescription {
   std::vector<std::string> weight_names;  ///< TensorFlow names, the reference's
 };
 
+/// Throws ConfigError when a text of the log is empty or holds a word that the official readers, which search whole lines, would take for
+/// another record.
+void check_log_text(std::string_view name, const std::string& text);
+
 /// The records of one run, in the one form that passes the official checker for rulesets 1.0.0 to 5.0.0, closed and open; every rule
 /// it follows stands in docs/benchmark-rules.md. Samples trained are logged under all three names the rulesets read: epoch_num (BERT's
 /// accuracy), step_num (3.1) and samples_count (4.0 on). finish() is idempotent and is called for every way a run can end.
@@ -29,8 +33,7 @@ class MlperfRun {
   explicit MlperfRun(MlLog& log) : log_(log) {}
   /// cache_clear and init_start.
   void begin_initialisation();
-  /// Division, benchmark, seed, sizes, hyperparameters, weights: each exactly once, before start_clock(). Throws ConfigError when a text is
-  /// empty or holds a word that the official readers, which search whole lines, would take for another record.
+  /// Division, benchmark, seed, sizes, hyperparameters, weights: each exactly once, before start_clock(). Throws as check_log_text().
   void describe(const RunDescription& run);
   /// init_stop and run_start, then the start of the one epoch and the one block that a run is.
   void start_clock();
@@ -42,7 +45,8 @@ class MlperfRun {
   /// Closes an evaluation that was cut short, block and epoch; then train_samples and run_stop, exactly once for any number of calls.
   /// Before start_clock() nothing is written: the run did not take place.
   void finish(std::int64_t samples, Outcome outcome);
-  [[nodiscard]] bool clock_running() const { return running_; }
+  /// Whether start_clock() was called: the log then tells of a run that took place.
+  [[nodiscard]] bool clock_started() const { return running_ || finished_; }
   [[nodiscard]] double elapsed_s() const;
   [[nodiscard]] double initialisation_s() const { return initialisation_s_; }
 

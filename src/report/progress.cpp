@@ -45,13 +45,12 @@ void ProgressLine::show(const ProgressState& state) {
     spdlog::info("{}", progress_text(state));
     return;
   }
-  std::fputs(("\r\033[K" + progress_text(state)).c_str(), stderr);
-  std::fflush(stderr);
+  static_cast<void>(std::fputs(("\r\033[K" + progress_text(state)).c_str(), stderr));
   open_ = true;
 }
 
 void ProgressLine::clear() {
-  if (open_) std::fputs("\r\033[K", stderr);
+  if (open_) static_cast<void>(std::fputs("\r\033[K", stderr));
   open_ = false;
 }
 

@@ -1,17 +1,22 @@
 #pragma once
 
 #include <filesystem>
-#include <string_view>
 
 namespace flashbert {
 
 enum class ExistingResults { kRefuse, kOverwrite };
 
-/// Makes the results folder with its parents and proves that it can be written. Refuses (ConfigError) a folder that holds results of a
-/// run, or removes exactly these. Throws EnvironmentError when it cannot be made or written, or when the disk is full.
+/// Refuses (ConfigError) a folder that holds results of a run, unless they may be overwritten; touches nothing.
+void check_results_folder(const std::filesystem::path& out, ExistingResults existing);
+
+/// Makes the results folder with its parents and proves that it can be written. Refuses results as check_results_folder(), or removes
+/// exactly these. Throws EnvironmentError when it cannot be made or written, or when the disk is full.
 void prepare_results_folder(const std::filesystem::path& out, ExistingResults existing);
 
-/// Writes under a temporary name, flushes to disk, renames: a file under its final name is whole. Throws EnvironmentError.
-void write_text_atomically(const std::filesystem::path& path, std::string_view text);
+/// Removes the results of a run and nothing else.
+void remove_results(const std::filesystem::path& out);
+
+/// Whether the path lies in what remove_results() would remove.
+bool is_result(const std::filesystem::path& out, const std::filesystem::path& path);
 
 }  // namespace flashbert

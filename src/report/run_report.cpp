@@ -68,7 +68,8 @@ std::string report_json(const RunReport& r) {
 }
 
 std::string report_text(const RunReport& r) {
-  std::string text = fmt::format("{}: {}\n", r.target_reached ? "TARGET REACHED" : r.evaluated ? "target not reached" : "done", r.reason);
+  const char* const verdict = r.target_reached ? "TARGET REACHED" : r.failed ? "FAILED" : r.evaluated ? "target not reached" : "ended";
+  std::string text = fmt::format("{}: {}\n", verdict, r.reason);
   text += fmt::format("time to train      {:.2f} s ({:.3f} min) from run_start to run_stop, initialisation {:.2f} s before it\n", r.run_s,
                       r.run_s / 60.0, r.initialisation_s);
   text += fmt::format("training           {} samples in {} steps of {}", r.train_samples, r.steps, r.global_batch);

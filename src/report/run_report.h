@@ -12,6 +12,7 @@ struct RunReport {
   std::string status;  ///< "success" or "aborted"
   std::string reason;  ///< why the run ended, in words
   bool target_reached = false;
+  bool failed = false;  ///< a loss or gradient that is not finite
   bool evaluated = false;
   double accuracy = 0.0;  ///< of the last evaluation
   AccuracyCurve curve;

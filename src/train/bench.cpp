@@ -7,6 +7,7 @@
 #include <random>
 
 #include "comm/communicator.h"
+#include "core/log.h"
 #include "data/loader.h"
 #include "data/wikipedia_lengths.h"
 #include "kernels/cpu/peak.h"
@@ -42,8 +43,7 @@ Setup bench_setup(const BenchOptions& options) {
   TrainSettings settings;
   settings.threads = options.threads;
   settings.precision = options.precision;
-  MpiSession none(nullptr, nullptr);
-  const auto communicator = make_communicator(none);
+  const auto communicator = make_self_communicator();
   return make_setup(settings, *communicator);
 }
 
@@ -82,6 +82,14 @@ BenchRow product_row(const std::string& name, double seconds, double flops, doub
 }
 
 }  // namespace
+
+BenchMachine bench_machine(const BenchOptions& options) {
+  const Setup setup = bench_setup(options);
+  spdlog::info("{}", setup.note);
+  return {.precision = std::string(name_of(setup.compute)),
+          .instruction_set = std::string(name_of(setup.context->isa())),
+          .threads = setup.context->threads()};
+}
 
 std::vector<BenchRow> bench_gemm(const BenchOptions& options, const GemmBenchOptions& shape) {
   const Setup setup = bench_setup(options);
@@ -238,8 +246,7 @@ class RandomBatches {
 std::vector<BenchRow> bench_step(const BenchOptions& options, const StepBenchOptions& shape) {
   shape.model.validate();
   const Setup setup = bench_setup(options);
-  MpiSession none(nullptr, nullptr);
-  const auto communicator = make_communicator(none);
+  const auto communicator = make_self_communicator();
   const std::int64_t micro = shape.micro_batch > 0 ? shape.micro_batch : shape.batch;
   check<ConfigError>(shape.batch % micro == 0, "batch {} is not a multiple of micro-batch {}", shape.batch, micro);
   RandomBatches batches(shape, micro);

@@ -19,8 +19,16 @@ struct BenchRow {
 struct BenchOptions {
   int threads = 0;  ///< 0 = all cores
   Precision precision = Precision::kBf16;
-  double seconds = 3.0;  ///< at most, for each row
+  double seconds = 3.0;  ///< for each row; at least five repetitions take place
 };
+
+/// What all rows are measured with.
+struct BenchMachine {
+  std::string precision;  ///< what is computed in; f32 where bf16 was asked for and the processor has no products of it
+  std::string instruction_set;
+  int threads = 0;
+};
+BenchMachine bench_machine(const BenchOptions& options);
 
 struct GemmBenchOptions {
   std::int64_t rows = 2048, in = 1024, out = 1024;

@@ -1,6 +1,7 @@
 #include "train/checkpoint.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -8,6 +9,7 @@
 #include <set>
 
 #include "core/safetensors.h"
+#include "core/whole_file.h"
 
 namespace flashbert {
 namespace fs = std::filesystem;
@@ -35,13 +37,6 @@ fs::path weights_file(const fs::path& path) {
   return path;
 }
 
-void write_text(const fs::path& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  check<EnvironmentError>(!file.fail(), "cannot write {}: {}", path.string(), std::strerror(errno));
-}
-
 bool is_ignored(std::string_view name) { return name.ends_with("position_ids") || name.starts_with("cls.predictions.decoder."); }
 
 /// The name under which a file holds a parameter: its own, or with the old gamma / beta of LayerNorm; empty if neither.
@@ -50,7 +45,7 @@ std::string stored_name(const SafetensorsFile& file, const std::string& name) {
   for (const auto& [now, before] : {std::pair{"LayerNorm.weight", "LayerNorm.gamma"}, std::pair{"LayerNorm.bias", "LayerNorm.beta"}}) {
     const std::string_view ending = now;
     if (!name.ends_with(ending)) continue;
-    const std::string old = name.substr(0, name.size() - ending.size()) + before;
+    std::string old = name.substr(0, name.size() - ending.size()) + before;
     if (file.contains(old)) return old;
   }
   return {};
@@ -126,6 +121,13 @@ std::string unknown_and_missing(const SafetensorsFile& file, const ParameterTabl
   return problems;
 }
 
+/// Other programs may write anything under our word.
+std::optional<std::int64_t> whole_number(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
 double norm_of(const ConstTensor& tensor) {
   std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
   read_floats(tensor, tensor.elements(), values.data());
@@ -167,15 +169,21 @@ CheckpointSummary inspect_checkpoint(const fs::path& path) {
          .dtype = std::string(dtype),
          .norm = floating && file.shape(name).size() <= Shape::kMaxRank ? std::optional(norm_of(file.tensor(name))) : std::nullopt});
   }
-  if (const auto step = file.metadata().find("step"); step != file.metadata().end()) summary.step = std::stoll(step->second);
+  if (const auto step = file.metadata().find("step"); step != file.metadata().end()) summary.step = whole_number(step->second);
   return summary;
 }
 
-void load_checkpoint(const fs::path& path, Parameters& parameters, Ops& ops) {
+void check_checkpoint(const fs::path& path, const ParameterTable& table) {
   const SafetensorsFile file(weights_file(path));
-  const ParameterTable& table = parameters.table();
   const std::string problems = unknown_and_missing(file, table);
-  check<InputError>(problems.empty(), "{} does not fit the model:{}", file.path().string(), problems);
+  check<InputError>(problems.empty(), "{} does not fit the model (is --model or --config the one it was made with?):{}",
+                    file.path().string(), problems);
+}
+
+void load_checkpoint(const fs::path& path, Parameters& parameters, Ops& ops) {
+  const ParameterTable& table = parameters.table();
+  check_checkpoint(path, table);
+  const SafetensorsFile file(weights_file(path));
   std::vector<float> values;
   for (std::size_t i = 0; i < table.parameters().size(); ++i) {
     const ParameterInfo& info = table.parameters()[i];
@@ -191,7 +199,7 @@ void save_checkpoint(const fs::path& out, const CheckpointState& state, const Be
                      std::int64_t keep) {
   const fs::path folder = out / "checkpoints";
   const std::string name = fmt::format("step-{:08d}", state.step);
-  const fs::path temporary = folder / (name + ".tmp");
+  const fs::path temporary = folder / fmt::format(".{}.partial", name);
   try {
     fs::remove_all(temporary);
     fs::create_directories(temporary);
@@ -205,27 +213,32 @@ void save_checkpoint(const fs::path& out, const CheckpointState& state, const Be
     }
     ops.context().synchronize();
     write_safetensors(temporary / kWeightsFile, tensors, {{"format", "pt"}, {"step", std::to_string(state.step)}});
-    write_text(temporary / kConfigFile, hugging_face_config_text(config));
+    write_whole_file(temporary / kConfigFile, hugging_face_config_text(config));
     const nlohmann::ordered_json json = {{"step", state.step}, {"samples", state.samples}, {"seed", state.seed}};
-    write_text(temporary / kStateFile, json.dump(1) + "\n");
+    write_whole_file(temporary / kStateFile, json.dump(1) + "\n");
     fs::remove_all(folder / name);
     fs::rename(temporary, folder / name);
-    write_text(folder / "latest.tmp", name + "\n");
-    fs::rename(folder / "latest.tmp", folder / "latest");
+    write_whole_file(folder / "latest", name + "\n");
     prune(folder, keep);
-  } catch (const fs::filesystem_error& error) {
+  } catch (const std::exception& error) {
+    std::error_code ignored;
+    fs::remove_all(temporary, ignored);
     throw EnvironmentError(fmt::format("cannot save step {} under {}: {}", state.step, folder.string(), error.what()));
   }
 }
 
 std::string convert_checkpoint(const fs::path& in, const fs::path& out, const ConvertOptions& options) {
   std::error_code ignored;
-  const bool folder = out.string().ends_with('/') || fs::is_directory(out, ignored);
-  const bool file_form = out.extension() == ".safetensors";
   check<ConfigError>(options.format.empty() || options.format == "safetensors" || options.format == "huggingface",
                      "format is '{}'; this version writes safetensors and huggingface", options.format);
-  check<ConfigError>(folder || file_form, "cannot tell the format of {}: end it with .safetensors, or with '/' for a Hugging Face folder",
+  const bool folder_form = out.string().ends_with('/') || fs::is_directory(out, ignored);
+  const bool file_form = out.extension() == ".safetensors" || fs::is_regular_file(out, ignored);
+  const bool folder = options.format.empty() ? folder_form : options.format == "huggingface";
+  check<ConfigError>(!options.format.empty() || folder_form || file_form,
+                     "cannot tell the format of {}: give --format, end it with .safetensors, or with '/' for a Hugging Face folder",
                      out.string());
+  check<ConfigError>(!(folder ? file_form : folder_form), "format {} is written as a {}, but {} is a {}; choose another place",
+                     folder ? "huggingface" : "safetensors", folder ? "folder" : "file", out.string(), folder ? "file" : "folder");
   const SafetensorsFile file(weights_file(in));
   std::vector<std::vector<float>> values;
   std::vector<NamedTensor> tensors;
@@ -262,7 +275,7 @@ std::string convert_checkpoint(const fs::path& in, const fs::path& out, const Co
   }
   if (folder) fs::create_directories(out, ignored);
   write_safetensors(folder ? out / kWeightsFile : out, tensors, {{"format", "pt"}});
-  if (folder) write_text(out / kConfigFile, hugging_face_config_text(config));
+  if (folder) write_whole_file(out / kConfigFile, hugging_face_config_text(config));
   return note;
 }
 

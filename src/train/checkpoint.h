@@ -28,6 +28,9 @@ struct CheckpointSummary {
 /// Throws InputError for anything else, naming what it is where that can be told (TensorFlow, PyTorch: not read by this version).
 CheckpointSummary inspect_checkpoint(const std::filesystem::path& path);
 
+/// Reads the names and shapes only and throws the InputErrors that load_checkpoint would.
+void check_checkpoint(const std::filesystem::path& path, const ParameterTable& table);
+
 /// Fills the masters of all parameters from a checkpoint and refreshes the copies. Names are Hugging Face's; LayerNorm gamma / beta are
 /// accepted for weight / bias; the vocabulary may be padded to a multiple of 8 or 64 in the file; position_ids and the tied decoder
 /// are ignored. Every parameter must be found with its shape (missing and unknown tensors are all listed in the InputError).
@@ -49,7 +52,7 @@ void save_checkpoint(const std::filesystem::path& out, const CheckpointState& st
 /// Writes IN's tensors to OUT: a .safetensors file, or a folder (existing, or a trailing '/') with model.safetensors and config.json.
 /// Elements become f32; vocab_size > 0 cuts or pads the vocabulary (padding is zero).
 struct ConvertOptions {
-  std::string format;  ///< empty = from OUT's form
+  std::string format;  ///< safetensors or huggingface; empty = from OUT's form, which must not contradict it
   std::int64_t vocab_size = 0;
   std::filesystem::path model;  ///< config.json for what tensors cannot tell
 };

@@ -1,5 +1,6 @@
 #include "train/engine.h"
 
+#include <bit>
 #include <chrono>
 #include <cmath>
 
@@ -103,8 +104,9 @@ std::array<double, 4> Engine::download_sums() {
 }
 
 Engine::Losses Engine::reduce_losses(const StepBatch& batch, StepResult& result) {
-  std::array<double, 2> sums = {own_losses_.mlm, own_losses_.nsp};
+  std::array<double, 3> sums = {own_losses_.mlm, own_losses_.nsp, static_cast<double>(result.batches_without_mask)};
   communicator_.all_reduce_sum(std::span<double>(sums));
+  result.batches_without_mask = static_cast<std::int64_t>(sums[2]);
   Losses losses;
   if (options_.loss_normalisation == LossNormalisation::kGlobal) {
     losses.mlm = batch.global_masked > 0 ? sums[0] / static_cast<double>(batch.global_masked) : 0.0;
@@ -195,8 +197,8 @@ EvaluationResult Engine::evaluate(const std::vector<PackedBatch>& batches) {
           .nsp_accuracy = sums[3] / samples};
 }
 
-std::string Engine::weight_digest() {
-  Digest digest(Digest::Algorithm::kSha256);
+template <class F>
+void Engine::for_each_master(const F& f) {
   const Parameters& parameters = model_->parameters();
   std::vector<float> values;
   for (std::size_t i = 0; i < parameters.table().parameters().size(); ++i) {
@@ -204,9 +206,27 @@ std::string Engine::weight_digest() {
     values.resize(static_cast<std::size_t>(master.elements()));
     ops_.download(values.data(), master);
     ops_.context().synchronize();
-    digest.update(values.data(), values.size() * sizeof(float));
+    f(values);
   }
+}
+
+std::string Engine::weight_digest() {
+  Digest digest(Digest::Algorithm::kSha256);
+  for_each_master([&](const std::vector<float>& values) { digest.update(values.data(), values.size() * sizeof(float)); });
   return digest.hex();
+}
+
+std::uint64_t Engine::weight_checksum() {
+  std::uint64_t sum = 0;
+  std::uint64_t before = 0;
+  for_each_master([&](const std::vector<float>& values) {
+    std::uint64_t own = 0;
+#pragma omp parallel for reduction(+ : own)
+    for (std::size_t i = 0; i < values.size(); ++i) own += std::bit_cast<std::uint32_t>(values[i]) * (2 * (before + i) + 1);
+    sum += own;
+    before += values.size();
+  });
+  return sum;
 }
 
 }  // namespace flashbert

@@ -19,9 +19,9 @@ namespace flashbert {
 struct StepResult {
   double loss = 0.0, mlm_loss = 0.0, nsp_loss = 0.0;
   double learning_rate = 0.0;
-  double gradient_norm = 0.0;                                          ///< before clipping
+  double gradient_norm = 0.0;                                          ///< before clipping; of the clipped sum where clip is before-reduce
   std::int64_t tokens = 0, masked = 0;                                 ///< of the global batch
-  std::int64_t batches_without_mask = 0;                               ///< this rank's micro-batches without a masked position
+  std::int64_t batches_without_mask = 0;                               ///< all ranks' micro-batches without a masked position
   double forward_backward_s = 0.0, reduce_s = 0.0, optimizer_s = 0.0;  ///< this rank
   /// Empty, or what was not finite ("masked-LM loss", "gradient of bert.pooler.dense.weight"): the weights were not updated.
   std::string bad_value;
@@ -64,7 +64,6 @@ class Engine {
   [[nodiscard]] const ArenaPlan& plan() const { return parts_.plan; }
   [[nodiscard]] BertModel& model() { return *model_; }
   [[nodiscard]] const LambOptimizer& optimizer() const { return *optimizer_; }
-  [[nodiscard]] const EngineOptions& options() const { return options_; }
 
   /// One update from this rank's micro-batches of the step.
   StepResult train_step(const StepBatch& batch);
@@ -72,8 +71,13 @@ class Engine {
   EvaluationResult evaluate(const std::vector<PackedBatch>& batches);
   /// Lower-case hexadecimal SHA-256 over all fp32 master weights in parameter-table order.
   std::string weight_digest();
+  /// A sum over the bits of all masters and their places: equal weights have equal sums. Much cheaper than the digest; for comparing ranks.
+  std::uint64_t weight_checksum();
 
  private:
+  /// f(values of one parameter, on the host) for all parameters in table order.
+  template <class F>
+  void for_each_master(const F& f);
   struct Losses {
     double loss = 0.0, mlm = 0.0, nsp = 0.0;
   };

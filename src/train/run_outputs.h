@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "comm/communicator.h"
@@ -19,13 +20,15 @@ RunDescription describe_run(const TrainSettings& settings, const RunPlan& plan, 
 /// Versions and choices for system.json.
 std::map<std::string, std::string> software(const Communicator& communicator, const Context& context);
 
-/// Files that only the root has.
+/// What only the root writes.
 struct Outputs {
-  explicit Outputs(const std::filesystem::path& out)
-      : mllog(out / "mllog.txt", /*echo=*/false), run(mllog), metrics(out / "metrics.jsonl") {}
-  MlLog mllog;
-  MlperfRun run;
-  MetricsLog metrics;
+  MlLog mllog;  ///< in memory until open()
+  MlperfRun run{mllog};
+  std::optional<MetricsLog> metrics;
+  void open(const std::filesystem::path& out) {
+    mllog.open(out / "mllog.txt");
+    metrics.emplace(out / "metrics.jsonl");
+  }
 };
 
 }  // namespace flashbert

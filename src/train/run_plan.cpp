@@ -4,21 +4,13 @@
 #include <fstream>
 
 #include "report/evaluation_points.h"
+#include "report/mlperf_run.h"
 
 namespace flashbert {
 namespace {
 
 constexpr std::int64_t kMostTokens = 8192;  // more at once gains nothing on a CPU, measured by bench step
 constexpr double kMemoryShare = 0.6;
-
-std::int64_t available_memory_bytes() {
-  std::ifstream file("/proc/meminfo");
-  for (std::string key; file >> key;) {
-    std::int64_t kibibytes = 0;
-    if (key == "MemAvailable:" && file >> kibibytes) return kibibytes * 1024;
-  }
-  return std::int64_t{8} << 30;
-}
 
 /// "448 and 456": the multiples of unit on both sides of a value that is none; only the one above where the other would be 0.
 std::string nearest_multiples(std::int64_t value, std::int64_t unit) {
@@ -62,6 +54,8 @@ void validate(const TrainSettings& s, int ranks) {
   check<ConfigError>(o.lr_total_steps > 0, "lr-total-steps is {}; it must be at least 1", o.lr_total_steps);
   check<ConfigError>(o.warmup_steps >= 0, "warmup-steps is {}; it must not be negative", o.warmup_steps);
   check<ConfigError>(o.warmup_steps <= o.lr_total_steps, "warmup-steps {} is above lr-total-steps {}", o.warmup_steps, o.lr_total_steps);
+  check<ConfigError>(o.warmup_steps == 0 || o.start_warmup_step <= 0, "start-warmup-step is {}; above 0 the first rates would be negative",
+                     o.start_warmup_step);
   check<ConfigError>(!s.train_data.empty(), "train-data is not set; give a shard or a folder of shards");
   check<ConfigError>(!s.eval_data.empty() || s.max_steps > 0 || s.max_samples > 0,
                      "without eval-data nothing ends the run: give eval-data, max-steps or max-samples");
@@ -73,6 +67,9 @@ void validate(const TrainSettings& s, int ranks) {
   const bool status_known =
       sub.status.empty() || sub.status == "cloud" || sub.status == "onprem" || sub.status == "preview" || sub.status == "research";
   check<ConfigError>(status_known, "submission-status is '{}'; choose cloud, onprem, preview or research", sub.status);
+  for (const auto& [name, text] : {std::pair{"submission-org", sub.org}, std::pair{"submission-platform", sub.platform}}) {
+    if (!text.empty()) check_log_text(name, text);
+  }
   if (sub.division == "closed") {
     check<ConfigError>(!sub.org.empty() && !sub.status.empty() && !sub.platform.empty(),
                        "submission-division closed needs submission-org ('{}'), submission-status ('{}') and submission-platform ('{}')",
@@ -98,11 +95,11 @@ RowCapacity row_capacity(const TrainSettings& s, const DataSet* train, const Dat
   return {.sequences = micro_batch, .tokens = micro_batch * seq_len, .masked = micro_batch * predictions, .seq_len = seq_len};
 }
 
-RunPlan make_run_plan(const TrainSettings& s, int ranks, Dtype compute, const DataSet& train, const DataSet* eval, Ops& ops) {
-  RunPlan plan{.split = split_batch(s, ranks),
+RunPlan make_run_plan(const TrainSettings& s, const Machine& machine, const DataSet& train, const DataSet* eval, Ops& ops) {
+  RunPlan plan{.split = split_batch(s, machine.ranks),
                .engine = {.model = s.model,
                           .optimizer = s.optimizer,
-                          .compute = compute,
+                          .compute = machine.compute,
                           .capacity = {},
                           .use = Parameters::Use::kTraining,
                           .global_batch = s.global_batch,
@@ -113,10 +110,11 @@ RunPlan make_run_plan(const TrainSettings& s, int ranks, Dtype compute, const Da
                .eval_interval = 0,
                .micro_batch_note = {}};
   if (plan.split.micro_batch == 0) {
-    const std::int64_t own = s.global_batch / ranks;
-    const double budget = kMemoryShare * static_cast<double>(available_memory_bytes()) / ranks;
+    const std::int64_t own = s.global_batch / machine.ranks;
+    const double budget = kMemoryShare * static_cast<double>(machine.free_bytes) / machine.local_ranks;
     for (std::int64_t micro = own; micro >= 1; --micro) {
       if (own % micro != 0) continue;
+      plan.engine.accumulation = own / micro;
       plan.engine.capacity = row_capacity(s, &train, eval, micro);
       if (plan.engine.capacity.tokens > kMostTokens && micro > 1) continue;
       const std::int64_t bytes = EngineParts(plan.engine, ops).plan.total_bytes();

@@ -32,8 +32,14 @@ struct RunPlan {
   std::int64_t eval_interval = 0;  ///< samples; 0 = no evaluation
   std::string micro_batch_note;    ///< how the micro-batch was chosen, empty where it was given
 };
+/// Where the run takes place.
+struct Machine {
+  int ranks = 1, local_ranks = 1;  ///< of the run, and those of them on this machine
+  Dtype compute = Dtype::kF32;
+  std::int64_t free_bytes = 0;  ///< memory of this machine
+};
 /// Chooses the micro-batch where it is 0: the largest divisor with at most 8,192 tokens whose plan fits 60 % of the free memory, shared
-/// among the ranks.
-RunPlan make_run_plan(const TrainSettings& settings, int ranks, Dtype compute, const DataSet& train, const DataSet* eval, Ops& ops);
+/// among this machine's ranks.
+RunPlan make_run_plan(const TrainSettings& settings, const Machine& machine, const DataSet& train, const DataSet* eval, Ops& ops);
 
 }  // namespace flashbert

@@ -7,9 +7,10 @@
 
 namespace flashbert {
 
-Setup make_setup(const TrainSettings& settings, const Communicator& /*communicator*/) {
+Setup make_setup(const TrainSettings& settings, const Communicator& communicator) {
   Setup setup;
-  setup.context = make_context({.device = parse_device(settings.device), .threads = static_cast<int>(settings.threads)});
+  const int threads = settings.threads > 0 ? static_cast<int>(settings.threads) : communicator.own_cores();
+  setup.context = make_context({.device = parse_device(settings.device), .threads = threads});
   setup.ops = make_ops(*setup.context);
   const bool bf16 = settings.precision == Precision::kBf16 && setup.context->has_bf16();
   setup.compute = bf16 ? Dtype::kBf16 : Dtype::kF32;

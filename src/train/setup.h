@@ -19,7 +19,7 @@ struct Setup {
 };
 
 /// precision bf16 computes in bf16 where the processor has products of bf16, else in f32: a choice, told in the note. Threads 0 = the
-/// cores of the binding shared among the ranks of this machine.
+/// communicator's own_cores().
 Setup make_setup(const TrainSettings& settings, const Communicator& communicator);
 
 /// The seed given, or 63 bits of system entropy drawn by the root and shared.

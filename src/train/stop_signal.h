@@ -4,8 +4,8 @@
 
 namespace flashbert {
 
-/// While it lives, SIGINT and SIGTERM only raise a flag (asked between steps); the handlers from before come back at the end. A second
-/// signal ends the process at once.
+/// While it lives, SIGINT and SIGTERM only raise a flag (asked between steps); the handlers from before come back at the end. Another
+/// signal, of either kind, a second or more after the first ends the process at once.
 class StopSignal {
  public:
   StopSignal();

@@ -27,7 +27,7 @@ struct SubmissionSettings {
   std::string org, division = "open", status, platform;
 };
 
-/// Everything `train` and `eval` obey, one member a key of docs/configuration (COMMAND keys with '_' for '-').
+/// Everything `train` and `eval` obey, one member a key of configs/README.md (with '_' for '-').
 struct TrainSettings {
   std::string train_data, eval_data;
   std::string init = "random";  ///< or a checkpoint

@@ -14,7 +14,4 @@ namespace flashbert {
 /// wrong input and environment (the log then ends with run_stop aborted, if its clock ran).
 ExitCode run_training(const TrainSettings& settings, const std::string& config_text, Communicator& communicator);
 
-/// `flashbert eval`: accuracy and losses of a checkpoint over eval-data.
-EvaluationResult run_evaluation(const TrainSettings& settings, Communicator& communicator);
-
 }  // namespace flashbert

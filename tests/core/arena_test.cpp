@@ -7,6 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/memory.h"
+
 namespace flashbert {
 namespace {
 
@@ -62,13 +64,16 @@ TEST(Arena, MayBeEmpty) {
 }
 
 TEST(Arena, SaysHowMuchCouldNotBeHad) {
-  ArenaPlan plan;
-  plan.book("weights", "huge", Dtype::kF64, {std::int64_t{1} << 56});
-  try {
-    const Arena arena(plan);
-    FAIL() << "mapped 2^59 bytes";
-  } catch (const EnvironmentError& error) {
-    EXPECT_THAT(error.what(), ::testing::AllOf(::testing::HasSubstr("MiB"), ::testing::HasSubstr("weights")));
+  // More than any machine has, and a little more than this one has free: the second would be mapped and then kill the process.
+  for (const std::int64_t bytes : {std::int64_t{1} << 59, available_memory_bytes() + (std::int64_t{1} << 30)}) {
+    ArenaPlan plan;
+    plan.book("weights", "huge", Dtype::kU8, {bytes});
+    try {
+      const Arena arena(plan);
+      FAIL() << "mapped " << bytes << " bytes";
+    } catch (const EnvironmentError& error) {
+      EXPECT_THAT(error.what(), ::testing::AllOf(::testing::HasSubstr("MiB are free"), ::testing::HasSubstr("weights")));
+    }
   }
 }
 

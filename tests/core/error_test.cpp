@@ -11,7 +11,7 @@ TEST(Error, CarriesTheDocumentedExitCode) {
   EXPECT_EQ(static_cast<int>(DtypeError("").code()), 2);
   EXPECT_EQ(static_cast<int>(InputError("").code()), 3);
   EXPECT_EQ(static_cast<int>(EnvironmentError("").code()), 4);
-  EXPECT_EQ(static_cast<int>(VerdictError("").code()), 1);
+  EXPECT_EQ(static_cast<int>(PeerError("").code()), 5);
 }
 
 TEST(Error, CheckFormatsItsMessageOnlyOnFailure) {

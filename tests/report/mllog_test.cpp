@@ -13,7 +13,7 @@ namespace {
 
 TEST(MlLog, RecordsHaveTheFieldsThatReadersNeed) {
   const TemporaryFolder folder;
-  MlLog log(folder.path() / "log", /*echo=*/false);
+  MlLog log(folder.path() / "log");
   const int line = __LINE__ + 1;
   log.event("seed", 7);
   log.start("run_start");
@@ -35,7 +35,7 @@ TEST(MlLog, RecordsHaveTheFieldsThatReadersNeed) {
 
 TEST(MlLog, EveryRecordIsInTheFileWhenTheCallReturns) {
   const TemporaryFolder folder;
-  MlLog log(folder.path() / "log", /*echo=*/false);
+  MlLog log(folder.path() / "log");
   for (std::size_t i = 1; i <= 3; ++i) {
     log.event("eval_accuracy", 0.5);
     EXPECT_EQ(read_records(folder.path() / "log").size(), i);
@@ -44,7 +44,7 @@ TEST(MlLog, EveryRecordIsInTheFileWhenTheCallReturns) {
 
 TEST(MlLog, NumbersThatAreNotFiniteAreNullWithTheirText) {
   const TemporaryFolder folder;
-  MlLog log(folder.path() / "log", /*echo=*/false);
+  MlLog log(folder.path() / "log");
   log.event("a", std::numeric_limits<double>::quiet_NaN());
   log.event("b", std::numeric_limits<double>::infinity());
   log.event("c", -std::numeric_limits<double>::infinity());
@@ -58,15 +58,15 @@ TEST(MlLog, NumbersThatAreNotFiniteAreNullWithTheirText) {
 
 TEST(MlLog, TextFromOutsideNeverBreaksALine) {
   const TemporaryFolder folder;
-  MlLog log(folder.path() / "log", /*echo=*/false);
+  MlLog log(folder.path() / "log");
   log.event("submission_org", "two\nlines, a \"quote\" and a byte that is no UTF-8: \xff");
   EXPECT_EQ(read_lines(folder.path() / "log").size(), 1U);
   EXPECT_EQ(read_records(folder.path() / "log").size(), 1U);
 }
 
 TEST(MlLog, FileThatCannotBeMadeOrTakesNothingIsAnEnvironmentError) {
-  EXPECT_THROW(MlLog("/proc/no/such/log", /*echo=*/false), EnvironmentError);
-  MlLog full("/dev/full", /*echo=*/false);
+  EXPECT_THROW(MlLog("/proc/no/such/log"), EnvironmentError);
+  MlLog full("/dev/full");
   EXPECT_THROW(full.event("seed", 1), EnvironmentError);
 }
 

@@ -123,7 +123,7 @@ inline RunDescription bert_large_run(std::string division) {
 /// Writes the log of a whole run with two evaluations, the second one at 0.7207 after 300,160 samples.
 inline void write_run(const std::filesystem::path& path, const RunDescription& description,
                       MlperfRun::Outcome outcome = MlperfRun::Outcome::kSuccess) {
-  MlLog log(path, /*echo=*/false);
+  MlLog log(path);
   MlperfRun run(log);
   run.begin_initialisation();
   run.describe(description);

@@ -1,5 +1,7 @@
 #include "report/results_folder.h"
 
+#include "core/whole_file.h"
+
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -97,22 +99,22 @@ TEST(ResultsFolder, FullDiskIsFoundBeforeTheRunAndLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-TEST(WriteTextAtomically, ReplacesTheWholeFile) {
+TEST(WriteWholeFile, ReplacesTheWholeFile) {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "report.json";
-  write_text_atomically(path, "a longer first text");
-  write_text_atomically(path, std::string_view("short\0text", 10));
+  write_whole_file(path, "a longer first text");
+  write_whole_file(path, std::string_view("short\0text", 10));
   EXPECT_EQ(read_text(path), std::string("short\0text", 10));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
 }
 
-TEST(WriteTextAtomically, FailureKeepsTheOldFileAndNamesItsPath) {
+TEST(WriteWholeFile, FailureKeepsTheOldFileAndNamesItsPath) {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "report.json";
-  write_text_atomically(path, "old");
+  write_whole_file(path, "old");
   try {
     const FileSizeLimit limit(4096);
-    write_text_atomically(path, std::string(100'000, 'x'));
+    write_whole_file(path, std::string(100'000, 'x'));
     FAIL() << "no error";
   } catch (const EnvironmentError& error) {
     EXPECT_NE(std::string(error.what()).find(path.string()), std::string::npos);

@@ -30,4 +30,10 @@ inline GoldenTolerance golden_tolerance(const BertConfig& model, double tokens, 
   return tolerance;
 }
 
+/// Relative, for losses and gradients in bf16: activations are rounded to bf16 a fixed number of times a layer (about 12 forward and as
+/// many backward), independent of sum lengths, whose terms are added in f32.
+inline double bf16_tolerance(const BertConfig& model) {
+  return unit_roundoff(Dtype::kBf16) * std::sqrt(12.0 * 2.0 * static_cast<double>(model.layers));
+}
+
 }  // namespace flashbert::testing

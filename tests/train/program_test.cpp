@@ -1,13 +1,11 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/error.h"
-#include "support/official_checker.h"
+#include "program_support.h"
 #include "support/shared_data.h"
 
 namespace flashbert::testing {
@@ -17,67 +15,8 @@ namespace fs = std::filesystem;
 const std::string kProgram = FLASHBERT_PROGRAM;
 constexpr const char* kRulesets = "1.0.0,1.1.0,2.0.0,2.1.0,3.0.0,3.1.0,4.0.0,4.1.0,5.0.0";
 
-/// One folder for all tests of this process, with a demo data set in it.
-const fs::path& work_folder() {
-  static const fs::path folder = [] {
-    const fs::path path = fs::temp_directory_path() / fmt::format("flashbert-program-{}", ::getpid());
-    fs::create_directories(path);
-    return path;
-  }();
-  return folder;
-}
-
-fs::path demo_data(const std::string& extra = "") {
-  const fs::path data = work_folder() / ("data" + std::to_string(std::hash<std::string>{}(extra) % 1000));
-  if (!fs::exists(data)) {
-    EXPECT_EQ(run_command(fmt::format("{} data synth --out {} {}", kProgram, data.string(), extra)).status, 0);
-  }
-  return data;
-}
-
-struct TrainedRun {
-  int status = -1;
-  std::string output;
-  fs::path out;
-  [[nodiscard]] nlohmann::json report() const {
-    std::ifstream file(out / "report.json");
-    return nlohmann::json::parse(file, nullptr, false);
-  }
-  [[nodiscard]] std::vector<nlohmann::json> metrics() const {
-    std::ifstream file(out / "metrics.jsonl");
-    std::vector<nlohmann::json> lines;
-    for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
-    return lines;
-  }
-};
-
-TrainedRun train(const std::string& name, const std::string& options, const std::string& launcher = "") {
-  TrainedRun run{.status = -1, .output = {}, .out = work_folder() / name};
-  const CommandResult result =
-      run_command(fmt::format("{} {} train --out {} --overwrite {} 2>&1", launcher, kProgram, run.out.string(), options));
-  run.status = result.status;
-  run.output = result.output;
-  return run;
-}
-
-std::string small_run(const fs::path& data) {
-  return fmt::format(
-      "--layers 2 --hidden 64 --heads 2 --intermediate 128 --vocab 1024 --max-positions 128 --train-data {0}/train --eval-data {0}/eval "
-      "--lr "
-      "5e-3 "
-      "--global-batch 16 --seed 7 --precision f32",
-      data.string());
-}
-
-std::string mpirun(int ranks) { return fmt::format("{} --allow-run-as-root --oversubscribe -np {}", FLASHBERT_MPIEXEC, ranks); }
-
-std::string demo_options(const fs::path& data) {
-  return fmt::format("--config {}/configs/demo.toml --train-data {}/train --eval-data {}/eval", FLASHBERT_SOURCE_DIR, data.string(),
-                     data.string());
-}
-
 TEST(ProgramSlow, TheDemoReachesTheTargetAndItsLogPassesTheOfficialChecker) {
-  const TrainedRun run = train("demo", demo_options(demo_data()));
+  const TrainedRun run = train("demo", demo_run(synth_data()));
   ASSERT_EQ(run.status, 0) << run.output;
   EXPECT_GE(run.report()["accuracy"].get<double>(), 0.72);
   EXPECT_GE(run.report()["curve"].size(), 3U);
@@ -90,46 +29,60 @@ TEST(ProgramSlow, TheDemoReachesTheTargetAndItsLogPassesTheOfficialChecker) {
 
 TEST(ProgramSlow, ARunWithShuffledLabelsMissesTheTarget) {
   const TrainedRun run =
-      train("control", demo_options(demo_data("--shuffle-labels --samples 32000")) + " --max-samples 32000 --log-level warn");
+      train("control", demo_run(synth_data("--shuffle-labels --samples 32000")) + " --max-samples 32000 --log-level warn");
   EXPECT_EQ(run.status, 1) << run.output;
   EXPECT_LT(run.report()["accuracy"].get<double>(), 0.3);
   EXPECT_EQ(run.report()["status"], "aborted");
 }
 
 TEST(ProgramEnds, ATargetOfZeroEndsAtTheFirstEvaluationWithSuccess) {
-  const TrainedRun run = train("zero", small_run(demo_data()) + " --target-accuracy 0 --eval-every-samples 64 --max-steps 40");
+  const TrainedRun run = train("zero", small_run(synth_data()) + " --target-accuracy 0 --eval-every-samples 64 --max-steps 40");
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(run.report()["train_samples"], 64);
   EXPECT_EQ(run.report()["status"], "success");
 }
 
 TEST(ProgramEnds, ATargetOutOfReachEndsAbortedAtTheLimit) {
-  const TrainedRun run = train("far", small_run(demo_data()) + " --target-accuracy 0.99 --max-steps 20");
+  const TrainedRun run = train("far", small_run(synth_data()) + " --target-accuracy 0.99 --max-steps 20");
   EXPECT_EQ(run.status, 1) << run.output;
   EXPECT_EQ(run.report()["status"], "aborted");
   EXPECT_EQ(run.report()["steps"], 20);
 }
 
 TEST(ProgramEnds, ASignalEndsTheRunWithOneStopRecordAndASave) {
-  const fs::path out = work_folder() / "signal";
+  const TrainedRun run =
+      train("signal", small_run(synth_data()) + " --max-steps 1000000 --save-at-end", "timeout --preserve-status -s TERM 8");
+  EXPECT_EQ(run.status, 6) << run.output;
+  run.expect_one_stop("aborted");
+  EXPECT_TRUE(fs::exists(run.out / "checkpoints/latest"));
+}
+
+TEST(ProgramEnds, ASecondSignalEndsTheProcessAtOnce) {
+  // A first step of many seconds, so that the first signal is not yet looked at when the second comes.
+  const TrainedRun run = train("signals",
+                               fmt::format("--layers 2 --hidden 1024 --heads 16 --intermediate 4096 --vocab 30522 --max-positions 128 "
+                                           "--train-data {}/train --global-batch 4096 --micro-batch 16 --max-steps 2",
+                                           synth_data().string()),
+                               "bash -c '\"$@\" & trap \"\" TERM; sleep 3; kill -TERM $!; sleep 2; kill -TERM $!; wait $!' two_signals");
+  EXPECT_EQ(run.status, 128 + SIGTERM) << run.output;
+}
+
+TEST(ProgramEnds, AReaderThatGoesAwayDoesNotEndTheRun) {
+  const fs::path out = work_folder() / "pipe";
   const CommandResult result =
-      run_command(fmt::format("timeout --preserve-status -s TERM 8 {} train --out {} --overwrite {} --max-steps 1000000 --save-at-end 2>&1",
-                              kProgram, out.string(), small_run(demo_data())));
-  EXPECT_EQ(result.status, 6) << result.output;
-  std::ifstream log(out / "mllog.txt");
-  int stops = 0;
-  for (std::string line; std::getline(log, line);) {
-    const auto record = nlohmann::json::parse(line.substr(line.find('{')));
-    if (record["key"] != "run_stop") continue;
-    ++stops;
-    EXPECT_EQ(record["metadata"]["status"], "aborted");
-  }
-  EXPECT_EQ(stops, 1);
-  EXPECT_TRUE(fs::exists(out / "checkpoints/latest"));
+      run_command(fmt::format("(sleep 1; {} train --out {} --overwrite {} --max-steps 3 2>&1; "
+                              "echo $? >{}) | true",
+                              kProgram, out.string(), small_run(synth_data()), (work_folder() / "pipe.status").string()));
+  static_cast<void>(result);
+  std::ifstream status(work_folder() / "pipe.status");
+  int code = -1;
+  status >> code;
+  EXPECT_EQ(code, 1);  // the limit ended it below the target
+  TrainedRun{.status = code, .output = {}, .out = out}.expect_one_stop("aborted");
 }
 
 TEST(ProgramTrajectory, ThreadsGiveEqualMetricsAndDigests) {
-  const std::string options = small_run(demo_data()) + " --max-steps 12 --eval-every-samples 96 --threads ";
+  const std::string options = small_run(synth_data()) + " --max-steps 12 --eval-every-samples 96 --threads ";
   const TrainedRun one = train("threads1", options + "1");
   ASSERT_TRUE(one.report().contains("digest")) << one.output;
   for (const int threads : {2, 4}) {
@@ -147,7 +100,7 @@ TEST(ProgramTrajectory, ThreadsGiveEqualMetricsAndDigests) {
 }
 
 TEST(ProgramTrajectory, TwoRanksFollowOneRankToTheRoundingOfReorderedSums) {
-  const std::string options = small_run(demo_data()) + " --max-steps 12 --threads 1 --micro-batch 8 --trace-samples ";
+  const std::string options = small_run(synth_data()) + " --max-steps 12 --threads 1 --micro-batch 8 --trace-samples ";
   const fs::path traces = work_folder() / "trace";
   const TrainedRun one = train("ranks1", options + (traces.string() + "1"));
   const TrainedRun two = train("ranks2", options + (traces.string() + "2"), mpirun(2));
@@ -166,26 +119,36 @@ TEST(ProgramTrajectory, TwoRanksFollowOneRankToTheRoundingOfReorderedSums) {
 }
 
 TEST(ProgramSeeds, RunsWithoutASeedDrawDifferentOnesAndLogThemOnce) {
+  std::string options = small_run(synth_data()) + " --max-steps 1 --threads 1";
+  options.replace(options.find("--seed 7"), 8, "--seed 0");
   std::set<std::string> seeds;
-  for (int i = 0; i < 3; ++i) {
-    std::string options = small_run(demo_data()) + " --max-steps 1";
-    options.replace(options.find("--seed 7"), 8, "--seed 0");
-    const TrainedRun run = train("seed" + std::to_string(i), options);
-    std::ifstream log(run.out / "mllog.txt");
-    int records = 0;
-    for (std::string line; std::getline(log, line);) {
-      const auto record = nlohmann::json::parse(line.substr(line.find('{')));
-      if (record["key"] != "seed") continue;
-      ++records;
-      seeds.insert(record["value"].dump());
-    }
-    EXPECT_EQ(records, 1);
+  for (int i = 0; i < 10; ++i) {
+    const TrainedRun run = train("seed" + std::to_string(i), options, i < 3 ? mpirun(2) : "");
+    const auto records = run.log("seed");
+    ASSERT_EQ(records.size(), 1U) << run.output;
+    EXPECT_TRUE(records[0]["value"].is_number_unsigned()) << records[0];
+    EXPECT_TRUE(records[0]["metadata"].contains("file") && records[0]["metadata"].contains("lineno")) << records[0];
+    seeds.insert(records[0]["value"].dump());
   }
-  EXPECT_EQ(seeds.size(), 3U);
+  EXPECT_EQ(seeds.size(), 10U);
+}
+
+TEST(ProgramSeeds, ASeedGivenByHandIsLoggedWithAWarningInTheClosedDivision) {
+  const TrainedRun open = train("seed-open", small_run(synth_data()) + " --max-steps 1");
+  const TrainedRun closed = train("seed-closed", small_run(synth_data()) +
+                                                     " --max-steps 1 --submission-division closed --submission-org example "
+                                                     "--submission-status research --submission-platform cpu");
+  for (const TrainedRun& run : {open, closed}) {
+    ASSERT_EQ(run.log("seed").size(), 1U) << run.output;
+    EXPECT_EQ(run.log("seed")[0]["value"], 7);
+  }
+  const std::string warning = "seed 7 was given: the closed division wants seeds from the clock or the system";
+  EXPECT_EQ(open.output.find(warning), std::string::npos);
+  EXPECT_NE(closed.output.find(warning), std::string::npos) << closed.output;
 }
 
 TEST(ProgramSeeds, DryRunPrintsTheEvaluationPointsOfTheRule) {
-  const fs::path data = demo_data();
+  const fs::path data = synth_data();
   for (const auto& [batch, point] : {std::pair{256, "586 (150016)"}, std::pair{448, "335 (150080)"}, std::pair{1536, "98 (150528)"},
                                      std::pair{3072, "57 (175104)"}, std::pair{8192, "28 (229376)"}}) {
     const CommandResult result = run_command(fmt::format("{} train --dry-run {} --global-batch {}", kProgram, small_run(data), batch));
@@ -246,12 +209,6 @@ TEST(ProgramSlow, BertLargeTrainsAndItsClosedLogPassesTheOfficialChecker) {
     EXPECT_EQ(result["verdict"], "success") << result.dump();
   }
 }
-
-class RemoveWorkFolder : public ::testing::Environment {
- public:
-  void TearDown() override { fs::remove_all(work_folder()); }
-};
-const auto* const kCleanUp = ::testing::AddGlobalTestEnvironment(new RemoveWorkFolder);
 
 }  // namespace
 }  // namespace flashbert::testing

@@ -37,8 +37,7 @@ class TrainingFixture {
     TrainSettings settings;
     settings.precision = o.precision;
     settings.threads = o.threads;
-    MpiSession none(nullptr, nullptr);
-    communicator = make_communicator(none);
+    communicator = make_self_communicator();
     setup = make_setup(settings, *communicator);
     const std::int64_t seq_len = data.seq_len > 0 ? data.seq_len : o.model.max_positions;
     const RowCapacity rows = {.sequences = o.micro_batch,

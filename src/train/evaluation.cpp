@@ -1,0 +1,34 @@
+#include "train/evaluation.h"
+
+#include <algorithm>
+
+#include "core/log.h"
+#include "train/checkpoint.h"
+#include "train/prepared_run.h"
+
+namespace flashbert {
+
+EvaluationResult run_evaluation(const TrainSettings& settings, Communicator& communicator) {
+  settings.model.validate();
+  check<ConfigError>(!settings.eval_data.empty(), "eval-data is not set; give a shard or a folder of shards");
+  check<ConfigError>(settings.init != "random", "init is not set; give a checkpoint to evaluate");
+  const Setup setup = make_setup(settings, communicator);
+  if (communicator.root()) spdlog::info("{}", setup.note);
+  const DataSet data = open_data_set(settings.eval_data, settings.model.max_positions);
+  constexpr std::int64_t kTokensAtOnce = 8192;
+  const std::int64_t seq_len = data.seq_len > 0 ? data.seq_len : settings.model.max_positions;
+  const std::int64_t micro_batch =
+      settings.micro_batch > 0 ? settings.micro_batch : std::clamp<std::int64_t>(kTokensAtOnce / seq_len, 1, data.samples);
+  Engine engine({.model = settings.model,
+                 .optimizer = settings.optimizer,
+                 .compute = setup.compute,
+                 .capacity = row_capacity(settings, nullptr, &data, micro_batch),
+                 .use = Parameters::Use::kInference,
+                 .global_batch = micro_batch},
+                *setup.ops, communicator);
+  load_checkpoint(settings.init, engine.model().parameters(), *setup.ops);
+  return engine.evaluate(
+      load_evaluation(data, settings.eval_samples, micro_batch, communicator.rank(), communicator.size(), sample_limits(settings)));
+}
+
+}  // namespace flashbert
