@@ -1,4 +1,4 @@
-# Libraries the program uses; each error names the Debian package (scripts/setup installs them all).
+# Libraries the program uses; scripts/setup installs them all.
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(MPI REQUIRED COMPONENTS CXX)
