@@ -181,6 +181,37 @@ TEST_F(Program, InspectTellsALayoutInOneJsonLine) {
   EXPECT_EQ(json.at("fingerprints").at("samples_sha256").get<std::string>().size(), 64U);
   const Outcome rows = run("data inspect data/train/part_00000_of_00002.hdf5 --rows 1:3");
   EXPECT_EQ(count(rows.out, "\nrow "), 2) << rows.out;
+  const auto with_rows = nlohmann::json::parse(run("data inspect data/train/part_00000_of_00002.hdf5 --rows 1:3 --json").out);
+  ASSERT_EQ(with_rows.at("rows").size(), 2U);
+  EXPECT_EQ(with_rows["rows"][0]["row"], 1);
+  EXPECT_EQ(with_rows["rows"][0]["token_ids"].size(), with_rows["rows"][0]["segment_ids"].size());
+  for (const char* const wrong : {"1", "3:1", "0:151", "a:b", "-1:2"}) {
+    const Outcome refused = run(std::string("data inspect data/train/part_00000_of_00002.hdf5 --json --rows ") + wrong);
+    EXPECT_EQ(refused.exit_code, 2) << wrong << refused.out;
+    EXPECT_EQ(refused.out, "");
+  }
+}
+
+TEST_F(Program, ConvertWritesTheFormatAskedForOrSaysWhyNot) {
+  ASSERT_EQ(made().exit_code, 0) << made().error;
+  ASSERT_EQ(run(small_run() + "--max-steps 1 --save-at-end --overwrite --out saved").exit_code, 0);
+  const std::string convert = "checkpoint convert saved/checkpoints/step-00000001 ";
+  EXPECT_EQ(run(convert + "plain.bin --format safetensors").exit_code, 0);
+  EXPECT_EQ(run(convert + "folder.d --format huggingface").exit_code, 0);
+  for (const char* const source : {"plain.bin", "folder.d"}) {
+    const auto tensors = nlohmann::json::parse(run(std::string("checkpoint inspect --json ") + source).out).at("tensors");
+    EXPECT_EQ(tensors, nlohmann::json::parse(run("checkpoint inspect --json saved/checkpoints/step-00000001").out).at("tensors")) << source;
+  }
+  for (const auto& [arguments, word] : {std::pair{"folder.d --format safetensors", "is a folder"},
+                                        {"plain.bin --format huggingface", "is a file"},
+                                        {"unclear.bin", "--format"},
+                                        {"x.safetensors --format pickle", "pickle"},
+                                        {"x.safetensors --vocab-size -5", "--vocab-size"},
+                                        {"x.safetensors --vocab-size 2.5", "--vocab-size"}}) {
+    const Outcome refused = run(convert + arguments);
+    EXPECT_EQ(refused.exit_code, 2) << arguments << refused.error;
+    EXPECT_THAT(refused.error, HasSubstr(word)) << arguments;
+  }
 }
 
 TEST_F(Program, ContradictingBatchesGiveOneMessageAJob) {

@@ -89,6 +89,21 @@ TEST(Validation, TheScheduleMustMakeSense) {
   EXPECT_EQ(key_refusal("start-warmup-step", "-2"), "");
 }
 
+TEST(Validation, AWarmUpMayNotStartWithNegativeRates) {
+  TrainSettings settings = runnable();
+  settings.optimizer.warmup_steps = 4;
+  settings.optimizer.start_warmup_step = 1;
+  EXPECT_THAT(refusal(settings), HasSubstr("start-warmup-step is 1"));
+  settings.optimizer.start_warmup_step = -2;
+  EXPECT_EQ(refusal(settings), "");
+}
+
+TEST(Validation, TextsThatWouldSpoilTheLogAreRefused) {
+  TrainSettings settings = runnable();
+  settings.submission.platform = "box:::MLLOG";
+  EXPECT_THAT(refusal(settings), HasSubstr("submission-platform"));
+}
+
 TEST(Validation, SomethingMustEndTheRun) {
   EXPECT_THAT(refusal([](TrainSettings& s) { s.max_steps = 0; }),
               AllOf(HasSubstr("eval-data"), HasSubstr("max-steps"), HasSubstr("max-samples")));

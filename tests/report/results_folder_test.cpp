@@ -1,7 +1,5 @@
 #include "report/results_folder.h"
 
-#include "core/whole_file.h"
-
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -99,28 +97,23 @@ TEST(ResultsFolder, FullDiskIsFoundBeforeTheRunAndLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-TEST(WriteWholeFile, ReplacesTheWholeFile) {
-  const TemporaryFolder folder;
-  const fs::path path = folder.path() / "report.json";
-  write_whole_file(path, "a longer first text");
-  write_whole_file(path, std::string_view("short\0text", 10));
-  EXPECT_EQ(read_text(path), std::string("short\0text", 10));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
+TEST(ResultsFolder, KnowsWhatOverwritingWouldRemove) {
+  const fs::path out = "/somewhere/results";
+  EXPECT_TRUE(is_result(out, out / "checkpoints/step-00000001"));
+  EXPECT_TRUE(is_result(out, "/somewhere/results/../results/checkpoints"));
+  EXPECT_TRUE(is_result(out, out / "config.toml"));
+  for (const char* const other : {"/somewhere/results", "/somewhere/results/data", "/somewhere/checkpoints", "/elsewhere/checkpoints"})
+    EXPECT_FALSE(is_result(out, other)) << other;
 }
 
-TEST(WriteWholeFile, FailureKeepsTheOldFileAndNamesItsPath) {
+TEST(ResultsFolder, CheckingTouchesNothing) {
   const TemporaryFolder folder;
-  const fs::path path = folder.path() / "report.json";
-  write_whole_file(path, "old");
-  try {
-    const FileSizeLimit limit(4096);
-    write_whole_file(path, std::string(100'000, 'x'));
-    FAIL() << "no error";
-  } catch (const EnvironmentError& error) {
-    EXPECT_NE(std::string(error.what()).find(path.string()), std::string::npos);
-  }
-  EXPECT_EQ(read_text(path), "old");
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
+  check_results_folder(folder.path() / "new", ExistingResults::kRefuse);
+  EXPECT_FALSE(fs::exists(folder.path() / "new"));
+  write_text(folder.path() / "report.json", "old");
+  check_results_folder(folder.path(), ExistingResults::kOverwrite);
+  EXPECT_THROW(check_results_folder(folder.path(), ExistingResults::kRefuse), ConfigError);
+  EXPECT_EQ(read_text(folder.path() / "report.json"), "old");
 }
 
 }  // namespace

@@ -57,6 +57,15 @@ TEST(ProgramDropout, RanksAndMicroBatchesWithEqualRowsDropDifferentNeurons) {
   }
 }
 
+TEST(ProgramMasks, MoreSlotsThanTheConfigurationHasAreRefusedWithBothNumbersAndTheFile) {
+  const fs::path data = shard_of("slots", 8, [](const SampleStore& samples, std::int64_t i) { return samples[i]; });
+  const TrainedRun run = train("slots-run", model_run(data) + " --global-batch 8 --max-steps 1 --max-predictions 16");
+  EXPECT_EQ(run.status, 3) << run.output;
+  EXPECT_NE(run.output.find(fmt::format("{} has {} predictions a row, max-predictions is 16", (data / "part.hdf5").string(), kPredictions)),
+            std::string::npos)
+      << run.output;
+}
+
 TEST(ProgramMasks, MicroBatchesWithoutMaskAreCountedOverAllRanks) {
   const fs::path data = shard_of("rare-masks", 30, [](const SampleStore& samples, std::int64_t i) {
     SampleView sample = samples[i];

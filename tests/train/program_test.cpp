@@ -58,12 +58,16 @@ TEST(ProgramEnds, ASignalEndsTheRunWithOneStopRecordAndASave) {
 }
 
 TEST(ProgramEnds, ASecondSignalEndsTheProcessAtOnce) {
-  // A first step of many seconds, so that the first signal is not yet looked at when the second comes.
+  // A first step of a minute, so that the first signal is not yet looked at when the second comes.
+  const std::string two_signals = fmt::format(
+      "bash -c '\"$@\" & until grep -q run_start {} 2>/dev/null; do sleep 0.1; done; kill -TERM $!; sleep 2; kill -TERM $!; wait $!' "
+      "two_signals",
+      (work_folder() / "signals/mllog.txt").string());
   const TrainedRun run = train("signals",
                                fmt::format("--layers 2 --hidden 1024 --heads 16 --intermediate 4096 --vocab 30522 --max-positions 128 "
-                                           "--train-data {}/train --global-batch 4096 --micro-batch 16 --max-steps 2",
+                                           "--train-data {}/train --global-batch 4096 --micro-batch 16 --max-steps 1",
                                            synth_data().string()),
-                               "bash -c '\"$@\" & trap \"\" TERM; sleep 3; kill -TERM $!; sleep 2; kill -TERM $!; wait $!' two_signals");
+                               two_signals);
   EXPECT_EQ(run.status, 128 + SIGTERM) << run.output;
 }
 
