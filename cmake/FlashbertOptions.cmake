@@ -2,7 +2,8 @@
 set(FLASHBERT_CUDA "OFF" CACHE STRING "CUDA backend: OFF (the only choice in this version)")
 set_property(CACHE FLASHBERT_CUDA PROPERTY STRINGS OFF)
 if(NOT FLASHBERT_CUDA STREQUAL "OFF")
-  message(FATAL_ERROR "FLASHBERT_CUDA=${FLASHBERT_CUDA}: this version has the CPU backend only; configure with -DFLASHBERT_CUDA=OFF")
+  message(FATAL_ERROR "FLASHBERT_CUDA=${FLASHBERT_CUDA}: this version has the CPU backend only; configure with -DFLASHBERT_CUDA=OFF "
+                      "(the presets cpu-release, cpu-debug, cpu-tsan)")
 endif()
 option(FLASHBERT_TESTS "Build the tests" OFF)
 option(FLASHBERT_WERROR "Treat warnings as errors" OFF)
