@@ -1,7 +1,6 @@
 #include "data/loader.h"
 
 #include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <map>
@@ -9,6 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/log.h"
 
@@ -177,7 +177,7 @@ struct Loader::Implementation {
 
   const StepBatch& next() {
     if (!thread.joinable()) throw std::logic_error("Loader::next() before start()");
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     std::unique_lock lock(mutex);
     if (current >= 0) {
       ++taken;  // the step handed out before is free again
@@ -186,7 +186,7 @@ struct Loader::Implementation {
     changed.wait(lock, [&] { return composed > current + 1 || error; });
     if (composed <= current + 1) std::rethrow_exception(error);
     ++current;
-    wait_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    wait_s = seconds_since(start);
     return slots[static_cast<std::size_t>(current) % slots.size()];
   }
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "core/whole_file.h"
@@ -21,8 +21,6 @@ namespace {
 
 constexpr double kFlushEvery_s = 1.0;
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
-
-double clock_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 void append(fmt::memory_buffer& buffer, std::string_view key, double value) {
   if (std::isfinite(value)) {

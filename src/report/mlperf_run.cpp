@@ -1,15 +1,13 @@
 #include "report/mlperf_run.h"
 
 #include <algorithm>
-#include <chrono>
 #include <string_view>
 
+#include "core/clock.h"
 #include "core/error.h"
 
 namespace flashbert {
 namespace {
-
-double clock_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// The reader of convergence points takes any line that holds one of these for that record, and the last mark of a line for its start.
 constexpr std::string_view kFragileTexts[] = {":::MLLOG",      "global_batch_size", "submission_benchmark",

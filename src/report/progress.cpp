@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
+#include "core/clock.h"
 #include "core/log.h"
 
 namespace flashbert {
@@ -14,8 +14,6 @@ namespace {
 
 constexpr double kTerminalEvery_s = 0.2;
 constexpr double kFileEvery_s = 10.0;
-
-double clock_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 

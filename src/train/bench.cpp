@@ -1,12 +1,12 @@
 #include "train/bench.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <random>
 
 #include "comm/communicator.h"
+#include "core/clock.h"
 #include "core/log.h"
 #include "data/loader.h"
 #include "data/wikipedia_lengths.h"
@@ -17,9 +17,6 @@
 
 namespace flashbert {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);

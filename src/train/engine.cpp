@@ -1,17 +1,13 @@
 #include "train/engine.h"
 
 #include <bit>
-#include <chrono>
 #include <cmath>
 
+#include "core/clock.h"
 #include "core/digest.h"
 
 namespace flashbert {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// The reference's guard against a batch without masked tokens, part of its definition of the loss.
 constexpr double kReferenceDenominatorGuard = 1e-5;

@@ -1,11 +1,11 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <future>
 #include <optional>
 
+#include "core/clock.h"
 #include "core/log.h"
 #include "core/whole_file.h"
 #include "report/evaluation_points.h"
@@ -23,9 +23,6 @@
 namespace flashbert {
 namespace fs = std::filesystem;
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 /// One training run: owns the state between steps and all ways to end.
 class Training {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 
 #include "core/arena.h"
+#include "core/clock.h"
 #include "core/error.h"
 
 namespace flashbert::cpu {
@@ -16,8 +16,6 @@ using Burst = double (*)(long, float*);
 
 constexpr double kBurstSeconds = 2e-3;
 constexpr std::int64_t kTriadElements = std::int64_t{16} << 20;  // 64 MiB an array and thread
-
-double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 void check_options(const PeakOptions& options) {
   check<ConfigError>(options.threads >= 1 && options.repetitions >= 1,
@@ -41,9 +39,9 @@ std::array<float, 16> start_values() {
 /// Operations per second of one thread that runs so many rounds.
 double burst_rate(Burst burst, long rounds) {
   std::array<float, 16> sink = start_values();
-  const double begin = now_s();
+  const double begin = clock_s();
   const double operations = burst(rounds, sink.data());
-  return operations / (now_s() - begin);
+  return operations / (clock_s() - begin);
 }
 
 /// Rounds that take about kBurstSeconds.
@@ -51,9 +49,9 @@ long calibrate(Burst burst) {
   long rounds = 1000;
   std::array<float, 16> sink = start_values();
   for (;; rounds *= 2) {
-    const double begin = now_s();
+    const double begin = clock_s();
     burst(rounds, sink.data());
-    if (now_s() - begin >= kBurstSeconds) return rounds;
+    if (clock_s() - begin >= kBurstSeconds) return rounds;
   }
 }
 
@@ -91,13 +89,13 @@ double triad_gbytes_per_second(const PeakOptions& options) {
   const double bytes = 3.0 * 4.0 * static_cast<double>(kTriadElements) * options.threads;
   double best = 0.0;
   for (int repetition = 0; repetition < options.repetitions; ++repetition) {
-    const double begin = now_s();
+    const double begin = clock_s();
 #pragma omp parallel num_threads(options.threads)
     {
       const std::int64_t offset = omp_get_thread_num() * kTriadElements;
       triad(array(0) + offset, array(1) + offset, array(2) + offset, kTriadElements);
     }
-    best = std::max(best, bytes / (now_s() - begin));
+    best = std::max(best, bytes / (clock_s() - begin));
   }
   return best * 1e-9;
 }
