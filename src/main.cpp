@@ -59,7 +59,7 @@ ExitCode run(int argc, char** argv, flashbert::Communicator& communicator) {
 
 int main(int argc, char** argv) {
   limit_spinning(argv);
-  std::signal(SIGPIPE, SIG_IGN);  // a reader of the output that went away (| head) must not end a training
+  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));  // a reader of the output that went away (| head) must not end a training
   try {
     flashbert::configure_log(0, "info");  // to standard error from the first line on; the rank is not known yet
     flashbert::MpiSession session(&argc, &argv);

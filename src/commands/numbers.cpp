@@ -39,7 +39,7 @@ double read_double(std::string_view option, std::string_view text) {
   return value;
 }
 
-std::string with_point(std::string digits) { return digits.find_first_of(".e") == std::string::npos ? digits + ".0" : digits; }
+std::string with_point(const std::string& digits) { return digits.find_first_of(".e") == std::string::npos ? digits + ".0" : digits; }
 
 }  // namespace
 

@@ -15,7 +15,7 @@ namespace {
 
 std::string version_of_build() {
   std::string text;
-  for (const auto& [name, version] : build_info()) text += (text.empty() ? "" : ", ") + name + " " + version;
+  for (const auto& [name, version] : build_info()) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, version);
   return text;
 }
 

@@ -22,7 +22,7 @@ void note_signal(int number) {
     g_received_s = clock_s();
     g_received = number;
   } else if (clock_s() - g_received_s >= kSameWish_s) {
-    std::signal(number, SIG_DFL);
+    static_cast<void>(std::signal(number, SIG_DFL));
     static_cast<void>(std::raise(number));
   }
 }
