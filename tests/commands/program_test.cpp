@@ -230,6 +230,12 @@ TEST_F(Program, TwoRanksTrainAndStoreOneConfiguration) {
   EXPECT_THAT(outcome.error, HasSubstr("micro-batch 2 x 2 x 2 ranks"));
 }
 
+TEST_F(Program, BenchRunsUnderALauncherToo) {
+  const Outcome outcome = run_ranks(1, "bench gemm --rows 64 --in 64 --out 64 --seconds 0 --json");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.error;
+  EXPECT_THAT(outcome.out, HasSubstr("\"instruction_set\""));
+}
+
 TEST_F(Program, RefusesToTrainAloneWhereTheSchedulerStartedFour) {
   const std::string slurm = "SLURM_NTASKS=4 SLURM_PROCID=2 SLURM_STEP_ID=0 " + kMpiEnvironment;
   const Outcome refused = run(small_run() + "--max-steps 1 --out alone", slurm);

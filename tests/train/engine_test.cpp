@@ -217,6 +217,18 @@ TEST(Checkpoint, ASavedModelReadsBackBitEqual) {
   fs::remove_all(out);
 }
 
+TEST(Checkpoint, AStepThatIsNoNumberIsNotTold) {
+  const fs::path file = fs::temp_directory_path() / fmt::format("flashbert-step-{}.safetensors", ::getpid());
+  const float value = 1.0F;
+  for (const std::string text : {"final", "12abc", ""}) {
+    write_safetensors(file, {{"x", ConstTensor(&value, Dtype::kF32, {1})}}, {{"step", text}});
+    EXPECT_EQ(inspect_checkpoint(file).step, std::nullopt) << text;
+  }
+  write_safetensors(file, {{"x", ConstTensor(&value, Dtype::kF32, {1})}}, {{"step", "12"}});
+  EXPECT_EQ(inspect_checkpoint(file).step, 12);
+  fs::remove(file);
+}
+
 TEST(Checkpoint, WhatDoesNotFitIsListedWhole) {
   TrainingFixture fixture(tiny_options());
   fixture.initialise();

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <tuple>
 
 #include "program_support.h"
 #include "support/shared_data.h"
@@ -120,6 +121,25 @@ TEST(ProgramTrajectory, TwoRanksFollowOneRankToTheRoundingOfReorderedSums) {
     EXPECT_NEAR(a[i]["loss"].get<double>(), b[i]["loss"].get<double>(), 12 * 64 * 0x1p-24 * a[i]["loss"].get<double>()) << i;
   }
   EXPECT_EQ(one.report()["curve"].size(), two.report()["curve"].size());
+
+  // One line a sample in the order of the slots; only the rank differs.
+  std::ifstream trace_of_one(traces.string() + "1");
+  std::ifstream trace_of_two(traces.string() + "2");
+  struct Line {
+    std::int64_t step = -1, slot = -1, rank = -1, row = -1;
+    std::string shard;
+  };
+  const auto read = [](std::istream& in, Line& line) {
+    return static_cast<bool>(in >> line.step >> line.slot >> line.rank >> line.shard >> line.row);
+  };
+  std::int64_t lines = 0;
+  for (Line x, y; read(trace_of_one, x) && read(trace_of_two, y); ++lines) {
+    EXPECT_EQ(x.step, lines / 16);
+    EXPECT_EQ(x.slot, lines % 16);
+    EXPECT_EQ(std::tie(x.step, x.slot, x.shard, x.row), std::tie(y.step, y.slot, y.shard, y.row));
+    EXPECT_EQ(y.rank, y.slot / 8);
+  }
+  EXPECT_EQ(lines, 12 * 16);
 }
 
 TEST(ProgramSeeds, RunsWithoutASeedDrawDifferentOnesAndLogThemOnce) {

@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -81,6 +83,15 @@ TEST(Ranks, AllGetTheRootsBytes) {
   std::vector<std::uint64_t> words(1000, static_cast<std::uint64_t>(world->rank()) + 77U);
   world->broadcast(words.data(), words.size() * sizeof(std::uint64_t));
   EXPECT_EQ(words, std::vector<std::uint64_t>(1000, 77U));
+}
+
+TEST(Ranks, ShareTheCoresOfTheirMachine) {
+  EXPECT_EQ(world->local_size(), world->size());  // the test starts them on one machine
+  EXPECT_GE(world->own_cores(), 1);
+  std::int64_t cores = world->own_cores();
+  world->all_reduce_sum(std::span<std::int64_t>(&cores, 1));
+  // More ranks than cores get one each, never two.
+  EXPECT_LE(cores, std::max<std::int64_t>(std::thread::hardware_concurrency(), world->size()));
 }
 
 TEST(Ranks, TellTheirLinesInOrder) {
