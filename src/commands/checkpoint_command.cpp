@@ -55,6 +55,7 @@ void add_checkpoint_command(CLI::App& app, Action& action) {
   convert->add_option("out", options->out, "file ending in .safetensors, or a folder")->required();
   convert->add_option("--format", options->convert.format, "safetensors or huggingface");
   add_count(*convert, "--vocab-size", options->convert.vocab_size, 0, "cut or pad the vocabulary; 0 = as it is");
+  convert->add_flag("--overwrite", options->convert.overwrite, "replace an existing file");
   convert->add_option("--model", options->convert.model, "config.json for what tensors cannot tell");
   convert->callback([options, &action] {
     action = [options](CommandContext& /*context*/) {

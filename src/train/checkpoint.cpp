@@ -30,9 +30,11 @@ fs::path weights_file(const fs::path& path) {
   const bool bundle = fs::exists(path.string() + ".index", ignored) || path.extension() == ".index";
   check<InputError>(!bundle, "{} is a TensorFlow checkpoint; this version reads safetensors: convert it first", path.string());
   check<InputError>(fs::is_regular_file(path, ignored), "{} does not exist or is no file", path.string());
-  std::array<char, 4> magic{};
-  std::ifstream(path, std::ios::binary).read(magic.data(), magic.size());
-  check<InputError>(!(magic[0] == 'P' && magic[1] == 'K') && magic[0] != '\x80',
+  // A safetensors file starts with the length of its JSON header, which may look like anything, and the header's brace.
+  std::array<char, 9> start{};
+  std::ifstream(path, std::ios::binary).read(start.data(), start.size());
+  const bool safetensors = start[8] == '{';
+  check<InputError>(safetensors || !((start[0] == 'P' && start[1] == 'K') || start[0] == '\x80'),
                     "{} is a PyTorch file; this version reads safetensors: convert it first", path.string());
   return path;
 }
@@ -239,6 +241,11 @@ std::string convert_checkpoint(const fs::path& in, const fs::path& out, const Co
                      out.string());
   check<ConfigError>(!(folder ? file_form : folder_form), "format {} is written as a {}, but {} is a {}; choose another place",
                      folder ? "huggingface" : "safetensors", folder ? "folder" : "file", out.string(), folder ? "file" : "folder");
+  const fs::path target = folder ? out / kWeightsFile : out;
+  check<ConfigError>(!fs::equivalent(weights_file(in), target, ignored), "{} is the checkpoint to be converted; choose another place",
+                     target.string());
+  check<ConfigError>(options.overwrite || !fs::exists(target, ignored), "{} exists; choose another place or add --overwrite",
+                     target.string());
   const SafetensorsFile file(weights_file(in));
   std::vector<std::vector<float>> values;
   std::vector<NamedTensor> tensors;
@@ -274,7 +281,7 @@ std::string convert_checkpoint(const fs::path& in, const fs::path& out, const Co
     }
   }
   if (folder) fs::create_directories(out, ignored);
-  write_safetensors(folder ? out / kWeightsFile : out, tensors, {{"format", "pt"}});
+  write_safetensors(target, tensors, {{"format", "pt"}});
   if (folder) write_whole_file(out / kConfigFile, hugging_face_config_text(config));
   return note;
 }

@@ -55,6 +55,7 @@ struct ConvertOptions {
   std::string format;  ///< safetensors or huggingface; empty = from OUT's form, which must not contradict it
   std::int64_t vocab_size = 0;
   std::filesystem::path model;  ///< config.json for what tensors cannot tell
+  bool overwrite = false;       ///< else an existing file is a ConfigError
 };
 /// Returns a sentence about what was assumed (heads), or an empty text.
 std::string convert_checkpoint(const std::filesystem::path& in, const std::filesystem::path& out, const ConvertOptions& options);

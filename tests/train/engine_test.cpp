@@ -217,6 +217,23 @@ TEST(Checkpoint, ASavedModelReadsBackBitEqual) {
   fs::remove_all(out);
 }
 
+TEST(Checkpoint, AHeaderLengthThatLooksLikePickleIsReadAllTheSame) {
+  // PyTorch's old files start with 0x80; so does every safetensors file whose header has 128 (mod 256) bytes.
+  const fs::path file = fs::temp_directory_path() / fmt::format("flashbert-magic-{}.safetensors", ::getpid());
+  const float value = 1.0F;
+  int found = 0;
+  for (std::size_t padding = 0; padding < 256; padding += 8) {
+    write_safetensors(file, {{"x", ConstTensor(&value, Dtype::kF32, {1})}}, {{"note", std::string(padding, '-')}});
+    std::ifstream start(file, std::ios::binary);
+    if (start.get() == 0x80) ++found;
+    EXPECT_EQ(inspect_checkpoint(file).tensors.size(), 1U) << padding;
+  }
+  EXPECT_EQ(found, 1);
+  std::ofstream(file, std::ios::binary) << "\x80\x02 a pickle";
+  EXPECT_THROW(static_cast<void>(inspect_checkpoint(file)), InputError);
+  fs::remove(file);
+}
+
 TEST(Checkpoint, AStepThatIsNoNumberIsNotTold) {
   const fs::path file = fs::temp_directory_path() / fmt::format("flashbert-step-{}.safetensors", ::getpid());
   const float value = 1.0F;
