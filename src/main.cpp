@@ -1,12 +1,17 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <iostream>
 #include <memory>
 #include <new>
+#include <system_error>
 #include <thread>
 
 #include "comm/communicator.h"
@@ -42,14 +47,28 @@ ExitCode report(const char* message, const flashbert::Communicator& communicator
   return code;
 }
 
+/// Output that did not arrive is a failure, unless its reader went away.
+ExitCode flushed(ExitCode code) {
+  errno = 0;
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout.good()) return code;
+  if (errno == EPIPE) return code;
+  spdlog::error("cannot write to standard output: {}; what was printed is not complete",
+                errno == 0 ? "an earlier write failed" : std::strerror(errno));
+  return ExitCode::kEnvironment;
+}
+
 ExitCode run(int argc, char** argv, flashbert::Communicator& communicator) {
   try {
-    return flashbert::run_command_line(argc, argv, communicator);
+    return flushed(flashbert::run_command_line(argc, argv, communicator));
   } catch (const flashbert::Error& error) {
     return report(error.what(), communicator, error.code());
   } catch (const std::bad_alloc&) {
     return report("out of memory; use a smaller micro-batch or model (flashbert train --dry-run prints the plan)", communicator,
                   ExitCode::kEnvironment);
+  } catch (const std::system_error& error) {
+    if (error.code().value() == EPIPE) return ExitCode::kGood;  // the reader of a listing has seen enough
+    return report(error.what(), communicator, ExitCode::kEnvironment);
   } catch (const std::exception& error) {
     return report(error.what(), communicator, ExitCode::kEnvironment);
   }

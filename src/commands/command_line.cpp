@@ -118,6 +118,10 @@ ExitCode run_command_line(int argc, char** argv, Communicator& communicator) {
   for (const CLI::App* at = command; at != nullptr; at = at->get_parent()) {
     if (!at->remaining().empty()) refuse_word(*at, at->remaining().front());
   }
+  // What has no use for ranks is done once, by the root.
+  const CLI::App* first = command;
+  while (first->get_parent() != nullptr && first->get_parent()->get_parent() != nullptr) first = first->get_parent();
+  if (first->get_name() != "train" && first->get_name() != "eval" && !communicator.root()) return ExitCode::kGood;
   configure_log(communicator.rank(), log_level);
   CommandContext context{communicator};
   return action(context);

@@ -107,9 +107,17 @@ void add_synth(CLI::App& data, Action& action) {
           "--seed", [options](const std::string& text) { options->seed = parse_unsigned("--seed", text); }, "everything follows from it")
       ->default_str("1")
       ->trigger_on_parse();
+  const auto overwrite = std::make_shared<bool>(false);
+  command->add_flag("--overwrite", *overwrite, "replace shards that lie there");
   command->add_flag("--shuffle-labels", options->shuffle_labels, "labels of other samples: nothing can be learned (a control)");
-  command->callback([options, &action] {
-    action = [options](CommandContext& /*context*/) {
+  command->callback([options, overwrite, &action] {
+    action = [options, overwrite](CommandContext& /*context*/) {
+      for (const char* const part : {"train", "eval"}) {
+        std::error_code ignored;
+        const std::filesystem::path folder = options->out / part;
+        check<ConfigError>(*overwrite || !std::filesystem::exists(folder, ignored) || std::filesystem::is_empty(folder, ignored),
+                           "{} holds something already; choose another --out or add --overwrite", folder.string());
+      }
       const SynthResult r = synthesize(*options);
       fmt::print("training    {} samples, {} tokens in {}\n", r.train_samples, r.train_tokens, r.train_path.string());
       fmt::print("evaluation  {} samples, {} tokens, {} masked in {}\n", r.eval_samples, r.eval_tokens, r.eval_masked,

@@ -154,11 +154,11 @@ void add_optimizer(Table& table) {
   table.real(
       "clip-norm", "limit of the global gradient norm", 1e-12, 1e30, [](TrainSettings & s) -> auto& { return s.optimizer.clip_norm; });
   table.choice<ClipOrder>(
-      "clip", "clip the gradient after or before the reduction over ranks",
+      "clip", "after-reduce: clip the reduced gradient; before-reduce: each micro-batch's (the reference)",
       {{"after-reduce", ClipOrder::kAfterReduce}, {"before-reduce", ClipOrder::kBeforeReduce}},
       [](TrainSettings & s) -> auto& { return s.clip; });
   table.choice<LossNormalisation>(
-      "loss-normalisation", "mean over the global batch, or per micro-batch as the reference does",
+      "loss-normalisation", "global: mean over the global batch; per-rank: of each micro-batch (the reference)",
       {{"global", LossNormalisation::kGlobal}, {"per-rank", LossNormalisation::kPerRank}},
       [](TrainSettings & s) -> auto& { return s.loss_normalisation; });
 }

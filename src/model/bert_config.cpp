@@ -26,9 +26,37 @@ template <class T>
 void read_key(const nlohmann::json& json, const char* key, T& value, const std::filesystem::path& path) {
   const auto found = json.find(key);
   if (found == json.end()) return;
-  const bool fits = std::is_integral_v<T> ? found->is_number_integer() : found->is_number();
-  check<InputError>(fits, "{}: {} is {}, not a {}", path.string(), key, found->dump(), std::is_integral_v<T> ? "whole number" : "number");
+  bool fits = found->is_number();
+  const char* kind = "number";
+  if constexpr (std::is_same_v<T, bool>) {
+    fits = found->is_boolean();
+    kind = "boolean";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    fits = found->is_string();
+    kind = "string";
+  } else if constexpr (std::is_integral_v<T>) {
+    fits = found->is_number_integer();
+    kind = "whole number";
+  }
+  check<InputError>(fits, "{}: {} is {}, not a {}", path.string(), key, found->dump(), kind);
   value = found->get<T>();
+}
+
+/// Other models write the same file; training them as if they were BERT would go wrong silently.
+void check_kind(const nlohmann::json& json, const std::filesystem::path& path) {
+  std::string type = "bert";
+  std::string positions = "absolute";
+  bool decoder = false;
+  bool tied = true;
+  read_key(json, "model_type", type, path);
+  read_key(json, "position_embedding_type", positions, path);
+  read_key(json, "is_decoder", decoder, path);
+  read_key(json, "tie_word_embeddings", tied, path);
+  check<InputError>(
+      type == "bert" && positions == "absolute" && !decoder && tied,
+      "{}: model_type {}, position_embedding_type {}, is_decoder {}, tie_word_embeddings {}; what is trained is an encoder of "
+      "type bert with absolute positions and tied embeddings",
+      path.string(), type, positions, decoder, tied);
 }
 
 }  // namespace
@@ -51,10 +79,15 @@ void BertConfig::validate() const {
 }
 
 BertConfig read_hugging_face_config(const std::filesystem::path& path, std::string* note) {
+  std::error_code ignored;
+  check<InputError>(std::filesystem::is_regular_file(path, ignored), "cannot open the model configuration {}: there is no such file",
+                    path.string());
   std::ifstream file(path);
-  check<InputError>(file.good(), "cannot open the model configuration {}", path.string());
   const auto json = nlohmann::json::parse(file, nullptr, false);
   check<InputError>(json.is_object(), "{} is not a JSON object; a Hugging Face config.json is expected", path.string());
+  const bool names_a_size = json.contains("hidden_size") || json.contains("num_hidden_layers") || json.contains("vocab_size");
+  check<InputError>(names_a_size, "{} names no size of a model (hidden_size, num_hidden_layers, vocab_size)", path.string());
+  check_kind(json, path);
   BertConfig config;
   read_key(json, "num_hidden_layers", config.layers, path);
   read_key(json, "hidden_size", config.hidden, path);
@@ -69,7 +102,8 @@ BertConfig read_hugging_face_config(const std::filesystem::path& path, std::stri
   read_key(json, "layer_norm_eps", eps, path);
   check<InputError>(std::abs(eps - 1e-12) < 1e-15, "{}: layer_norm_eps is {}; the benchmark's 1e-12 is the only value supported",
                     path.string(), eps);
-  const std::string activation = json.value("hidden_act", "gelu");
+  std::string activation = "gelu";
+  read_key(json, "hidden_act", activation, path);
   check<InputError>(activation == "gelu" || activation == "gelu_new" || activation == "gelu_pytorch_tanh",
                     "{}: hidden_act is '{}'; gelu, gelu_new and gelu_pytorch_tanh are read (all as the tanh form)", path.string(),
                     activation);

@@ -17,6 +17,11 @@ constexpr std::string_view kFragileTexts[] = {":::MLLOG",      "global_batch_siz
 
 void check_log_text(std::string_view name, const std::string& text) {
   check<ConfigError>(!text.empty(), "{} is empty; the log must name it", name);
+  try {
+    static_cast<void>(MlLog::Json(text).dump());
+  } catch (const MlLog::Json::exception&) {
+    throw ConfigError(fmt::format("{} is no UTF-8 text; choose another", name));
+  }
   for (const std::string_view word : kFragileTexts) {
     check<ConfigError>(text.find(word) == std::string::npos,
                        "{} '{}' holds '{}', which the official log readers would take for another record; choose another text", name, text,

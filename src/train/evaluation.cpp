@@ -12,6 +12,7 @@ EvaluationResult run_evaluation(const TrainSettings& settings, Communicator& com
   settings.model.validate();
   check<ConfigError>(!settings.eval_data.empty(), "eval-data is not set; give a shard or a folder of shards");
   check<ConfigError>(settings.init != "random", "init is not set; give a checkpoint to evaluate");
+  check_checkpoint(settings.init, ParameterTable(settings.model));
   const Setup setup = make_setup(settings, communicator);
   if (communicator.root()) spdlog::info("{}", setup.note);
   const DataSet data = open_data_set(settings.eval_data, settings.model.max_positions);

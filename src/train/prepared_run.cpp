@@ -31,10 +31,27 @@ void check_same_everywhere(const std::string& config_text, const Context& contex
                           version_of_build());
 }
 
+/// Whether a path is another one or lies in that folder.
+bool lies_in(const std::filesystem::path& path, const std::filesystem::path& place) {
+  std::error_code ignored;
+  const auto inside =
+      std::filesystem::weakly_canonical(path, ignored).lexically_relative(std::filesystem::weakly_canonical(place, ignored));
+  return !inside.empty() && *inside.begin() != "..";
+}
+
 void check_results(const TrainSettings& s, const Communicator& communicator) {
   check<ConfigError>(!s.out.empty(), "out is not set; give a folder for the results");
   if (communicator.root()) check_results_folder(s.out, s.overwrite ? ExistingResults::kOverwrite : ExistingResults::kRefuse);
+  const std::filesystem::path trace = s.trace_samples;
+  std::error_code ignored;
+  if (!trace.empty() && communicator.root()) {
+    check<ConfigError>(s.overwrite || !std::filesystem::exists(trace, ignored),
+                       "trace-samples {} exists; choose another or add --overwrite", trace.string());
+    check<ConfigError>(!is_result(s.out, trace), "trace-samples {} is a file of the run's own; choose another", trace.string());
+  }
   for (const std::string& input : {s.init, s.train_data, s.eval_data}) {
+    check<ConfigError>(input.empty() || trace.empty() || !lies_in(trace, input), "trace-samples {} lies in {}, which this run reads",
+                       trace.string(), input);
     check<ConfigError>(input.empty() || !is_result(s.out, input), "--overwrite would remove {}, which this run reads; choose another --out",
                        input);
   }
@@ -90,7 +107,12 @@ void print_plan(const TrainSettings& settings, const PreparedRun& run, Ops& ops)
   constexpr std::int64_t kShownPoints = 6;
   const ParameterTable table(settings.model);
   fmt::print("parameters        {} in {}\n", table.elements(), table.group_text());
-  fmt::print("memory plan\n{}", EngineParts(run.plan.engine, ops).plan.text());
+  const ArenaPlan memory = EngineParts(run.plan.engine, ops).plan;
+  fmt::print("memory plan\n{}", memory.text());
+  const std::int64_t free = available_memory_bytes();
+  if (memory.total_bytes() > free) {
+    spdlog::warn("this machine has {:.1f} MiB free: a run would be refused here", static_cast<double>(free) / (1 << 20));
+  }
   for (const auto& [name, limit] : {std::pair{"max-steps", settings.max_steps}, std::pair{"max-samples", settings.max_samples}}) {
     fmt::print("{:<17} {}\n", name, limit > 0 ? std::to_string(limit) : "no limit");
   }

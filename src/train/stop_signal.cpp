@@ -1,5 +1,7 @@
 #include "train/stop_signal.h"
 
+#include <unistd.h>
+
 #include <ctime>
 
 namespace flashbert {
@@ -21,6 +23,8 @@ void note_signal(int number) {
   if (g_received == 0) {
     g_received_s = clock_s();
     g_received = number;
+    constexpr char kNote[] = "stopping after this step; once more to end at once\n";
+    static_cast<void>(!::write(STDERR_FILENO, kNote, sizeof kNote - 1));
   } else if (clock_s() - g_received_s >= kSameWish_s) {
     static_cast<void>(std::signal(number, SIG_DFL));
     static_cast<void>(std::raise(number));

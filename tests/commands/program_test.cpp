@@ -198,6 +198,15 @@ TEST_F(Program, ConvertWritesTheFormatAskedForOrSaysWhyNot) {
   const std::string convert = "checkpoint convert saved/checkpoints/step-00000001 ";
   EXPECT_EQ(run(convert + "plain.bin --format safetensors").exit_code, 0);
   EXPECT_EQ(run(convert + "folder.d --format huggingface").exit_code, 0);
+  for (const char* const existing :
+       {"plain.bin --format safetensors", "folder.d", "data/train/part_00000_of_00002.hdf5 --format safetensors"}) {
+    const Outcome refused = run(convert + existing);
+    EXPECT_EQ(refused.exit_code, 2) << existing;
+    EXPECT_THAT(refused.error, HasSubstr("--overwrite"));
+    EXPECT_EQ(run("data inspect data/train/part_00000_of_00002.hdf5").exit_code, 0);
+  }
+  EXPECT_EQ(run(convert + "plain.bin --format safetensors --overwrite").exit_code, 0);
+  EXPECT_EQ(run(convert + "saved/checkpoints/step-00000001 --overwrite").exit_code, 2);  // its own input
   for (const char* const source : {"plain.bin", "folder.d"}) {
     const auto tensors = nlohmann::json::parse(run(std::string("checkpoint inspect --json ") + source).out).at("tensors");
     EXPECT_EQ(tensors, nlohmann::json::parse(run("checkpoint inspect --json saved/checkpoints/step-00000001").out).at("tensors")) << source;
@@ -228,6 +237,45 @@ TEST_F(Program, TwoRanksTrainAndStoreOneConfiguration) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.error;
   EXPECT_THAT(read(folder() / "ranks/config.toml"), HasSubstr("global_batch = 8"));
   EXPECT_THAT(outcome.error, HasSubstr("micro-batch 2 x 2 x 2 ranks"));
+}
+
+TEST_F(Program, ListingsFailWhereTheyCannotBeWrittenAndEndQuietlyWithTheirReader) {
+  ASSERT_EQ(made().exit_code, 0) << made().error;
+  for (const char* const words : {"data inspect data/train/part_00000_of_00002.hdf5",
+                                  "data inspect data/train/part_00000_of_00002.hdf5 --rows 0:100", "--help", "--version"}) {
+    const Outcome full = run(std::string(words) + " >/dev/full");
+    EXPECT_EQ(full.exit_code, 4) << words << full.error;
+  }
+  const Outcome cut = run("data inspect data/train/part_00000_of_00002.hdf5 --rows 0:100 | head -n 1; exit ${PIPESTATUS[0]}",
+                          "bash -c 'exec \"$0\" \"$@\"' ");
+  EXPECT_THAT(cut.error, Not(HasSubstr("Broken pipe")));
+}
+
+TEST_F(Program, SynthReplacesShardsOnlyWhereTold) {
+  ASSERT_EQ(made().exit_code, 0) << made().error;
+  const std::string synth = "data synth --out data --samples 300 --eval-samples 20 --vocab 160 --seq-len 32 --shards 2";
+  EXPECT_EQ(run(synth).exit_code, 2);
+  EXPECT_EQ(run(synth + " --overwrite").exit_code, 0);
+}
+
+TEST_F(Program, CommandsWithoutUseForRanksRunOnce) {
+  const Outcome outcome = run_ranks(2, "data synth --out once --samples 30 --eval-samples 20 --vocab 160 --seq-len 32 --shards 2");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.error;
+  EXPECT_EQ(count(outcome.out, "best possible"), 1);
+}
+
+TEST_F(Program, ATraceReplacesNoInputAndNothingUnasked) {
+  ASSERT_EQ(made().exit_code, 0) << made().error;
+  const std::string shard = "data/train/part_00000_of_00002.hdf5";
+  const std::string before = read(folder() / shard);
+  const std::string train = small_run() + "--max-steps 1 --out traced --trace-samples ";
+  EXPECT_EQ(run(train + shard).exit_code, 2);
+  EXPECT_EQ(run(train + shard + " --overwrite").exit_code, 2);
+  EXPECT_EQ(run(train + "traced/mllog.txt").exit_code, 2);
+  EXPECT_TRUE(read(folder() / shard) == before);
+  EXPECT_EQ(run(train + "trace.txt").exit_code, 0);
+  EXPECT_EQ(run(train + "trace.txt").exit_code, 2);
+  EXPECT_EQ(run(train + "trace.txt --overwrite").exit_code, 0);
 }
 
 TEST_F(Program, BenchRunsUnderALauncherToo) {
