@@ -22,7 +22,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 TEST(ProgramFaults, ANanStopsTheRunAndNamesStepAndTensor) {
   // A rate of a million multiplies the weights by about that each step until products overflow.
-  const TrainedRun run = train("nan", small_run(synth_data()) + " --lr 1e6 --max-steps 100 --save-at-end");
+  const TrainedRun run = train("nan", small_run(small_data()) + " --lr 1e6 --max-steps 100 --save-at-end");
   EXPECT_EQ(run.status, 1) << run.output;
   run.expect_one_stop("aborted");
   const std::size_t last = run.step_metrics().back()["step"];
@@ -36,8 +36,8 @@ TEST(ProgramFaults, ANanStopsTheRunAndNamesStepAndTensor) {
 TEST(ProgramFaults, ABadRowFoundInTheRunEndsTheLog) {
   const fs::path data = work_folder() / "bad-rows";
   fs::create_directories(data);
-  fs::copy(synth_data() / "train", data / "train", fs::copy_options::recursive);
-  fs::copy(synth_data() / "eval", data / "eval", fs::copy_options::recursive);
+  fs::copy(small_data() / "train", data / "train", fs::copy_options::recursive);
+  fs::copy(small_data() / "eval", data / "eval", fs::copy_options::recursive);
   // The header of this shard is good; its token ids reach beyond the model's vocabulary.
   const fs::path wide = synth_data("--vocab 2048 --samples 64 --shards 1");
   fs::copy_file(list_shards(wide / "train").front(), data / "train/part_99.hdf5");
@@ -48,7 +48,7 @@ TEST(ProgramFaults, ABadRowFoundInTheRunEndsTheLog) {
 }
 
 TEST(ProgramFaults, MetricsThatDoNotFitTheDiskEndTheRunWithAWholeLog) {
-  const TrainedRun run = train("full-metrics", small_run(synth_data()) + " --max-steps 2000 --micro-batch 16", small_disk(64));
+  const TrainedRun run = train("full-metrics", small_run(small_data()) + " --max-steps 2000 --micro-batch 16", small_disk(64));
   EXPECT_EQ(run.status, 4) << run.output;
   run.expect_one_stop("aborted");
   EXPECT_NE(run.output.find("cannot write to " + (run.out / "metrics.jsonl").string()), std::string::npos) << run.output;
@@ -56,7 +56,7 @@ TEST(ProgramFaults, MetricsThatDoNotFitTheDiskEndTheRunWithAWholeLog) {
 
 TEST(ProgramFaults, ACheckpointThatDoesNotFitTheDiskLeavesNoHalf) {
   for (const std::string option : {"--save-every-steps 2", "--save-at-end"}) {
-    const TrainedRun run = train("full-save", small_run(synth_data()) + " --max-steps 4 " + option, small_disk(64));
+    const TrainedRun run = train("full-save", small_run(small_data()) + " --max-steps 4 " + option, small_disk(64));
     EXPECT_EQ(run.status, 4) << run.output;
     run.expect_one_stop("aborted");
     EXPECT_NE(run.output.find("model.safetensors"), std::string::npos) << run.output;
@@ -70,9 +70,9 @@ TEST(ProgramFaults, ABadEvaluationRowOnOneRankEndsTheLogOfAll) {
   // The second of two ranks reads the second half of the evaluation set, whose token ids reach beyond the model's vocabulary.
   const fs::path data = work_folder() / "bad-eval";
   fs::create_directories(data / "eval");
-  fs::copy(synth_data() / "train", data / "train", fs::copy_options::recursive);
-  fs::copy_file(*list_shards(synth_data() / "eval").begin(), data / "eval/part_0.hdf5");
-  fs::copy_file(*list_shards(synth_data("--vocab 2048 --samples 64 --eval-samples 1000 --shards 1") / "eval").begin(),
+  fs::copy(small_data() / "train", data / "train", fs::copy_options::recursive);
+  fs::copy_file(*list_shards(small_data() / "eval").begin(), data / "eval/part_0.hdf5");
+  fs::copy_file(*list_shards(synth_data("--vocab 2048 --samples 64 --eval-samples 200 --shards 1") / "eval").begin(),
                 data / "eval/part_1.hdf5");
   const TrainedRun run = train("bad-eval-run", small_run(data) + " --max-steps 20 --threads 1", mpirun(2));
   EXPECT_EQ(run.status, 3) << run.output;
@@ -81,14 +81,14 @@ TEST(ProgramFaults, ABadEvaluationRowOnOneRankEndsTheLogOfAll) {
 }
 
 TEST(ProgramFaults, OverwritingRemovesNothingBeforeTheInputIsKnownToFit) {
-  const TrainedRun first = train("precious", small_run(synth_data()) + " --max-steps 2 --save-at-end");
+  const TrainedRun first = train("precious", small_run(small_data()) + " --max-steps 2 --save-at-end");
   const fs::path saved = first.out / "checkpoints/step-00000002";
   ASSERT_TRUE(fs::exists(saved / "model.safetensors")) << first.output;
   const TrainedRun typo = train("precious", "--train-data /no/such/data --max-steps 2");
   EXPECT_EQ(typo.status, 3);
-  const TrainedRun unfit = train("precious", small_run(synth_data()) + " --max-steps 2 --layers 3 --init " + saved.string());
+  const TrainedRun unfit = train("precious", small_run(small_data()) + " --max-steps 2 --layers 3 --init " + saved.string());
   EXPECT_EQ(unfit.status, 2) << unfit.output;
-  const TrainedRun own = train("precious", small_run(synth_data()) + " --max-steps 2 --init " + saved.string());
+  const TrainedRun own = train("precious", small_run(small_data()) + " --max-steps 2 --init " + saved.string());
   EXPECT_EQ(own.status, 2) << own.output;
   EXPECT_NE(own.output.find("--overwrite would remove " + saved.string()), std::string::npos) << own.output;
   EXPECT_TRUE(fs::exists(saved / "model.safetensors"));
@@ -97,7 +97,7 @@ TEST(ProgramFaults, OverwritingRemovesNothingBeforeTheInputIsKnownToFit) {
 
 TEST(ProgramFaults, AStartThatFailedLeavesTheFolderToTheNext) {
   const fs::path out = work_folder() / "corrected";
-  const std::string command = fmt::format("{} train --out {} {} --max-steps 1", FLASHBERT_PROGRAM, out.string(), small_run(synth_data()));
+  const std::string command = fmt::format("{} train --out {} {} --max-steps 1", FLASHBERT_PROGRAM, out.string(), small_run(small_data()));
   EXPECT_EQ(run_command(command + " --train-data /no/such/data 2>&1").status, 3);
   EXPECT_EQ(run_command(command + " --init /no/such/checkpoint 2>&1").status, 3);
   const CommandResult run = run_command(command + " 2>&1");
@@ -106,7 +106,7 @@ TEST(ProgramFaults, AStartThatFailedLeavesTheFolderToTheNext) {
 
 TEST(ProgramFaults, RanksWithDifferentKernelsAreRefused) {
   const std::string program = fmt::format("{} train --out {} --overwrite {} --max-steps 1 --threads 1", FLASHBERT_PROGRAM,
-                                          (work_folder() / "mixed").string(), small_run(synth_data()));
+                                          (work_folder() / "mixed").string(), small_run(small_data()));
   const CommandResult run = run_command(fmt::format("{} -x FLASHBERT_MAX_ISA=avx2 {} : -np 1 {} 2>&1", mpirun(1), program, program));
   if (run.output.find("instruction set avx2") != std::string::npos && run.status == 1) {
     GTEST_SKIP() << "this processor has nothing above AVX2";
@@ -116,10 +116,10 @@ TEST(ProgramFaults, RanksWithDifferentKernelsAreRefused) {
 }
 
 TEST(ProgramEval, TakesTheModelFromTheCheckpointsFolderAndRefusesWeightsThatAreNoNumbers) {
-  const TrainedRun run = train("evaluated", small_run(synth_data()) + " --max-steps 2 --save-at-end");
+  const TrainedRun run = train("evaluated", small_run(small_data()) + " --max-steps 2 --save-at-end");
   const fs::path saved = run.out / "checkpoints/step-00000002";
   const std::string evaluate =
-      fmt::format("{} eval --eval-data {}/eval --json --precision f32 --init ", FLASHBERT_PROGRAM, synth_data().string());
+      fmt::format("{} eval --eval-data {}/eval --json --precision f32 --init ", FLASHBERT_PROGRAM, small_data().string());
   const CommandResult good = run_command(evaluate + saved.string() + " 2>/dev/null");
   ASSERT_EQ(good.status, 0);
   EXPECT_EQ(nlohmann::json::parse(good.output)["accuracy"], run.report()["accuracy"]);
@@ -140,7 +140,7 @@ TEST(ProgramEval, TakesTheModelFromTheCheckpointsFolderAndRefusesWeightsThatAreN
 }
 
 TEST(ProgramSchedule, WithoutALimitARunEndsWhereTheRateIsZero) {
-  const TrainedRun run = train("no-limit", small_run(synth_data()) + " --lr-total-steps 3 --target-accuracy 0.99");
+  const TrainedRun run = train("no-limit", small_run(small_data()) + " --lr-total-steps 3 --target-accuracy 0.99");
   EXPECT_EQ(run.status, 1) << run.output;
   EXPECT_EQ(run.report()["steps"], 3);
   EXPECT_NE(run.report()["reason"].get<std::string>().find("lr-total-steps 3 reached"), std::string::npos);
@@ -148,7 +148,7 @@ TEST(ProgramSchedule, WithoutALimitARunEndsWhereTheRateIsZero) {
 }
 
 TEST(ProgramEnds, TheClosedDivisionCountsNoEvaluationOffTheSchedule) {
-  const std::string options = small_run(synth_data()) + " --max-steps 2 --target-accuracy 0 ";
+  const std::string options = small_run(small_data()) + " --max-steps 2 --target-accuracy 0 ";
   EXPECT_EQ(train("open-limit", options).status, 0);
   const TrainedRun closed = train("closed-limit", options +
                                                       "--submission-division closed --submission-org example "
@@ -163,7 +163,7 @@ TEST(ProgramSchedule, TheLoggedRateIsTheOneOfItsStep) {
     std::vector<double> rates;
   };
   for (const Row& row : {Row{0, {0, .25, .5, .75, .6, .5, .4, .3, .2, .1}}, Row{-2, {.5, .75, .8, .7, .6, .5, .4, .3, .2, .1}}}) {
-    const TrainedRun run = train("rates", small_run(synth_data()) + fmt::format(" --lr 1e-3 --lr-total-steps 10 --warmup-steps 4 "
+    const TrainedRun run = train("rates", small_run(small_data()) + fmt::format(" --lr 1e-3 --lr-total-steps 10 --warmup-steps 4 "
                                                                                 "--start-warmup-step {} --max-steps 10",
                                                                                 row.start));
     const auto steps = run.step_metrics();

@@ -19,7 +19,7 @@ using Choose = std::function<SampleView(const SampleStore&, std::int64_t)>;
 fs::path shard_of(const std::string& name, std::int64_t rows, const Choose& choose) {
   const fs::path folder = work_folder() / name;
   fs::create_directories(folder);
-  const SampleStore samples = read_shard(inspect_shard(list_shards(synth_data() / "train").front()), {});
+  const SampleStore samples = read_shard(inspect_shard(list_shards(small_data() / "train").front()), {});
   SampleStore store;
   for (std::int64_t i = 0; i < rows; ++i) store.append(choose(samples, i));
   write_shard(folder / "part.hdf5", store, {0, rows},

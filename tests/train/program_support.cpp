@@ -71,6 +71,8 @@ fs::path synth_data(const std::string& extra) {
   return data;
 }
 
+fs::path small_data() { return synth_data("--samples 2000 --eval-samples 200 --shards 2"); }
+
 TrainedRun train(const std::string& name, const std::string& options, const std::string& launcher) {
   TrainedRun run{.status = -1, .output = {}, .out = work_folder() / name};
   const CommandResult result =

@@ -28,10 +28,13 @@ const std::filesystem::path& work_folder();
 /// Shards of `data synth` with these options, made once: <folder>/train and <folder>/eval.
 std::filesystem::path synth_data(const std::string& extra = "");
 
+/// A few such shards for tests that look at anything but learning.
+std::filesystem::path small_data();
+
 /// Runs `[launcher] flashbert train --out work_folder()/name options`.
 TrainedRun train(const std::string& name, const std::string& options, const std::string& launcher = "");
 
-/// Options of a model that steps in milliseconds, on the data of synth_data().
+/// Options of a model that steps in milliseconds, on the data of small_data().
 std::string small_run(const std::filesystem::path& data);
 
 std::string demo_run(const std::filesystem::path& data);

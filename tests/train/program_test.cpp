@@ -37,14 +37,14 @@ TEST(ProgramSlow, ARunWithShuffledLabelsMissesTheTarget) {
 }
 
 TEST(ProgramEnds, ATargetOfZeroEndsAtTheFirstEvaluationWithSuccess) {
-  const TrainedRun run = train("zero", small_run(synth_data()) + " --target-accuracy 0 --eval-every-samples 64 --max-steps 40");
+  const TrainedRun run = train("zero", small_run(small_data()) + " --target-accuracy 0 --eval-every-samples 64 --max-steps 40");
   EXPECT_EQ(run.status, 0) << run.output;
   EXPECT_EQ(run.report()["train_samples"], 64);
   EXPECT_EQ(run.report()["status"], "success");
 }
 
 TEST(ProgramEnds, ATargetOutOfReachEndsAbortedAtTheLimit) {
-  const TrainedRun run = train("far", small_run(synth_data()) + " --target-accuracy 0.99 --max-steps 20");
+  const TrainedRun run = train("far", small_run(small_data()) + " --target-accuracy 0.99 --max-steps 20");
   EXPECT_EQ(run.status, 1) << run.output;
   EXPECT_EQ(run.report()["status"], "aborted");
   EXPECT_EQ(run.report()["steps"], 20);
@@ -52,7 +52,7 @@ TEST(ProgramEnds, ATargetOutOfReachEndsAbortedAtTheLimit) {
 
 TEST(ProgramEnds, ASignalEndsTheRunWithOneStopRecordAndASave) {
   const TrainedRun run =
-      train("signal", small_run(synth_data()) + " --max-steps 1000000 --save-at-end", "timeout --preserve-status -s TERM 8");
+      train("signal", small_run(small_data()) + " --max-steps 1000000 --save-at-end", "timeout --preserve-status -s TERM 8");
   EXPECT_EQ(run.status, 6) << run.output;
   run.expect_one_stop("aborted");
   EXPECT_TRUE(fs::exists(run.out / "checkpoints/latest"));
@@ -67,7 +67,7 @@ TEST(ProgramEnds, ASecondSignalEndsTheProcessAtOnce) {
   const TrainedRun run = train("signals",
                                fmt::format("--layers 2 --hidden 1024 --heads 16 --intermediate 4096 --vocab 30522 --max-positions 128 "
                                            "--train-data {}/train --global-batch 4096 --micro-batch 16 --max-steps 1",
-                                           synth_data().string()),
+                                           small_data().string()),
                                two_signals);
   EXPECT_EQ(run.status, 128 + SIGTERM) << run.output;
 }
@@ -77,7 +77,7 @@ TEST(ProgramEnds, AReaderThatGoesAwayDoesNotEndTheRun) {
   const CommandResult result =
       run_command(fmt::format("(sleep 1; {} train --out {} --overwrite {} --max-steps 3 2>&1; "
                               "echo $? >{}) | true",
-                              kProgram, out.string(), small_run(synth_data()), (work_folder() / "pipe.status").string()));
+                              kProgram, out.string(), small_run(small_data()), (work_folder() / "pipe.status").string()));
   static_cast<void>(result);
   std::ifstream status(work_folder() / "pipe.status");
   int code = -1;
@@ -87,7 +87,7 @@ TEST(ProgramEnds, AReaderThatGoesAwayDoesNotEndTheRun) {
 }
 
 TEST(ProgramTrajectory, ThreadsGiveEqualMetricsAndDigests) {
-  const std::string options = small_run(synth_data()) + " --max-steps 12 --eval-every-samples 96 --threads ";
+  const std::string options = small_run(small_data()) + " --max-steps 12 --eval-every-samples 96 --threads ";
   const TrainedRun one = train("threads1", options + "1");
   ASSERT_TRUE(one.report().contains("digest")) << one.output;
   for (const int threads : {2, 4}) {
@@ -105,7 +105,7 @@ TEST(ProgramTrajectory, ThreadsGiveEqualMetricsAndDigests) {
 }
 
 TEST(ProgramTrajectory, TwoRanksFollowOneRankToTheRoundingOfReorderedSums) {
-  const std::string options = small_run(synth_data()) + " --max-steps 12 --threads 1 --micro-batch 8 --trace-samples ";
+  const std::string options = small_run(small_data()) + " --max-steps 12 --threads 1 --micro-batch 8 --trace-samples ";
   const fs::path traces = work_folder() / "trace";
   const TrainedRun one = train("ranks1", options + (traces.string() + "1"));
   const TrainedRun two = train("ranks2", options + (traces.string() + "2"), mpirun(2));
@@ -143,7 +143,7 @@ TEST(ProgramTrajectory, TwoRanksFollowOneRankToTheRoundingOfReorderedSums) {
 }
 
 TEST(ProgramSeeds, RunsWithoutASeedDrawDifferentOnesAndLogThemOnce) {
-  std::string options = small_run(synth_data()) + " --max-steps 1 --threads 1";
+  std::string options = small_run(small_data()) + " --max-steps 1 --threads 1";
   options.replace(options.find("--seed 7"), 8, "--seed 0");
   std::set<std::string> seeds;
   for (int i = 0; i < 10; ++i) {
@@ -158,8 +158,8 @@ TEST(ProgramSeeds, RunsWithoutASeedDrawDifferentOnesAndLogThemOnce) {
 }
 
 TEST(ProgramSeeds, ASeedGivenByHandIsLoggedWithAWarningInTheClosedDivision) {
-  const TrainedRun open = train("seed-open", small_run(synth_data()) + " --max-steps 1");
-  const TrainedRun closed = train("seed-closed", small_run(synth_data()) +
+  const TrainedRun open = train("seed-open", small_run(small_data()) + " --max-steps 1");
+  const TrainedRun closed = train("seed-closed", small_run(small_data()) +
                                                      " --max-steps 1 --submission-division closed --submission-org example "
                                                      "--submission-status research --submission-platform cpu");
   for (const TrainedRun& run : {open, closed}) {
@@ -172,7 +172,7 @@ TEST(ProgramSeeds, ASeedGivenByHandIsLoggedWithAWarningInTheClosedDivision) {
 }
 
 TEST(ProgramSeeds, DryRunPrintsTheEvaluationPointsOfTheRule) {
-  const fs::path data = synth_data();
+  const fs::path data = small_data();
   for (const auto& [batch, point] : {std::pair{256, "586 (150016)"}, std::pair{448, "335 (150080)"}, std::pair{1536, "98 (150528)"},
                                      std::pair{3072, "57 (175104)"}, std::pair{8192, "28 (229376)"}}) {
     const CommandResult result = run_command(fmt::format("{} train --dry-run {} --global-batch {}", kProgram, small_run(data), batch));
