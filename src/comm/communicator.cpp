@@ -1,40 +1,15 @@
 #include "comm/communicator.h"
 
 #include <mpi.h>
-#include <sched.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <thread>
 #include <vector>
 
+#include "core/cores.h"
 #include "core/error.h"
 
 namespace flashbert {
 namespace {
-
-/// One bit a core, as the scheduler allows this process.
-using CoreMask = std::array<std::uint64_t, CPU_SETSIZE / 64>;
-
-CoreMask bound_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CoreMask mask{};
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) {  // more cores than the set has bits: the binding cannot be told
-    for (std::size_t core = 0; core < std::min<std::size_t>(std::thread::hardware_concurrency(), CPU_SETSIZE); ++core) CPU_SET(core, &set);
-  }
-  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) mask[core / 64] |= std::uint64_t{1} << (core % 64);
-  }
-  return mask;
-}
-
-int count(const CoreMask& mask) {
-  int cores = 0;
-  for (const std::uint64_t word : mask) cores += std::popcount(word);
-  return cores;
-}
 
 class SelfCommunicator final : public Communicator {
  public:
@@ -47,7 +22,7 @@ class SelfCommunicator final : public Communicator {
   void broadcast(void* /*data*/, std::size_t /*bytes*/) override {}
   void barrier() override {}
   [[nodiscard]] int local_size() const override { return 1; }
-  [[nodiscard]] int own_cores() const override { return count(bound_cores()); }
+  [[nodiscard]] int own_cores() const override { return count_cores(bound_cores()); }
   [[nodiscard]] std::string gather_lines(const std::string& line) override { return line + "\n"; }
   [[nodiscard]] std::string description() const override { return "self"; }
 };
@@ -110,12 +85,12 @@ class MpiCommunicator final : public Communicator {
     check_mpi(MPI_Comm_size(local, &local_size_), "MPI_Comm_size");
     const CoreMask own = bound_cores();
     CoreMask all = own;
-    const int bound = count(own);
+    const int bound = count_cores(own);
     int sum = bound;
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, all.data(), static_cast<int>(all.size()), MPI_UINT64_T, MPI_BOR, local), "MPI_Allreduce");
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, local), "MPI_Allreduce");
     check_mpi(MPI_Comm_free(&local), "MPI_Comm_free");
-    own_cores_ = sum == count(all) ? bound : std::clamp(count(all) / local_size_, 1, bound);
+    own_cores_ = sum == count_cores(all) ? bound : std::clamp(count_cores(all) / local_size_, 1, bound);
   }
 
   template <class T>

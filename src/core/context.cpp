@@ -1,21 +1,14 @@
 #include "core/context.h"
 
 #include <omp.h>
-#include <sched.h>
 
 #include <cstdlib>
 
+#include "core/cores.h"
 #include "core/error.h"
 
 namespace flashbert {
 namespace {
-
-int bound_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return omp_get_num_procs();
-  return CPU_COUNT(&set);
-}
 
 Isa hardware_isa() {
   __builtin_cpu_init();
@@ -52,7 +45,7 @@ Isa detect_isa() {
 }
 
 Context::Context(const ContextOptions& options)
-    : device_(options.device), threads_(options.threads == 0 ? bound_cores() : options.threads), isa_(detect_isa()) {}
+    : device_(options.device), threads_(options.threads == 0 ? count_cores(bound_cores()) : options.threads), isa_(detect_isa()) {}
 
 Device parse_device(std::string_view name) {
   if (name == "cpu" || name == "auto") return Device::kCpu;
