@@ -123,6 +123,12 @@ std::string unknown_and_missing(const SafetensorsFile& file, const ParameterTabl
   return problems;
 }
 
+void require_fit(const SafetensorsFile& file, const ParameterTable& table) {
+  const std::string problems = unknown_and_missing(file, table);
+  check<InputError>(problems.empty(), "{} does not fit the model (is --model or --config the one it was made with?):{}",
+                    file.path().string(), problems);
+}
+
 /// Other programs may write anything under our word.
 std::optional<std::int64_t> whole_number(const std::string& text) {
   std::int64_t value = 0;
@@ -175,17 +181,12 @@ CheckpointSummary inspect_checkpoint(const fs::path& path) {
   return summary;
 }
 
-void check_checkpoint(const fs::path& path, const ParameterTable& table) {
-  const SafetensorsFile file(weights_file(path));
-  const std::string problems = unknown_and_missing(file, table);
-  check<InputError>(problems.empty(), "{} does not fit the model (is --model or --config the one it was made with?):{}",
-                    file.path().string(), problems);
-}
+void check_checkpoint(const fs::path& path, const ParameterTable& table) { require_fit(SafetensorsFile(weights_file(path)), table); }
 
 void load_checkpoint(const fs::path& path, Parameters& parameters, Ops& ops) {
-  const ParameterTable& table = parameters.table();
-  check_checkpoint(path, table);
   const SafetensorsFile file(weights_file(path));
+  const ParameterTable& table = parameters.table();
+  require_fit(file, table);
   std::vector<float> values;
   for (std::size_t i = 0; i < table.parameters().size(); ++i) {
     const ParameterInfo& info = table.parameters()[i];
@@ -244,8 +245,10 @@ std::string convert_checkpoint(const fs::path& in, const fs::path& out, const Co
   const fs::path target = folder ? out / kWeightsFile : out;
   check<ConfigError>(!fs::equivalent(weights_file(in), target, ignored), "{} is the checkpoint to be converted; choose another place",
                      target.string());
-  check<ConfigError>(options.overwrite || !fs::exists(target, ignored), "{} exists; choose another place or add --overwrite",
-                     target.string());
+  for (const fs::path& written : {target, folder ? out / kConfigFile : target}) {
+    check<ConfigError>(options.overwrite || !fs::exists(written, ignored), "{} exists; choose another place or add --overwrite",
+                       written.string());
+  }
   const SafetensorsFile file(weights_file(in));
   std::vector<std::vector<float>> values;
   std::vector<NamedTensor> tensors;

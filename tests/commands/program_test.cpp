@@ -205,6 +205,10 @@ TEST_F(Program, ConvertWritesTheFormatAskedForOrSaysWhyNot) {
     EXPECT_THAT(refused.error, HasSubstr("--overwrite"));
     EXPECT_EQ(run("data inspect data/train/part_00000_of_00002.hdf5").exit_code, 0);
   }
+  fs::create_directories(folder() / "configured");
+  std::ofstream(folder() / "configured/config.json") << "{}";
+  EXPECT_EQ(run(convert + "configured").exit_code, 2);
+  EXPECT_EQ(read(folder() / "configured/config.json"), "{}");
   EXPECT_EQ(run(convert + "plain.bin --format safetensors --overwrite").exit_code, 0);
   EXPECT_EQ(run(convert + "saved/checkpoints/step-00000001 --overwrite").exit_code, 2);  // its own input
   for (const char* const source : {"plain.bin", "folder.d"}) {
