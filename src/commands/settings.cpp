@@ -167,15 +167,14 @@ std::map<std::string, std::string> environment_keys(const SettingSources& source
   return keys;
 }
 
-/// The config.json beside the checkpoint that `init` names, where there is one.
-std::string model_of_checkpoint(const std::map<std::string, std::string>& environment, const std::map<std::string, FileValue>& file,
-                                const std::vector<std::pair<std::string, std::string>>& command_line) {
-  std::string init;
-  if (const auto found = environment.find("init"); found != environment.end()) init = found->second;
-  if (const auto found = file.find("init"); found != file.end()) init = found->second.text;
-  for (const auto& [key, text] : command_line) init = key == "init" ? text : init;
-  if (init.empty() || init == "random") return {};
-  return config_beside(init).value_or(std::filesystem::path()).string();
+/// What the sources say of a key, the highest rank counting; empty where none says anything.
+std::string said(const std::string& key, const std::map<std::string, std::string>& environment,
+                 const std::map<std::string, FileValue>& file, const std::vector<std::pair<std::string, std::string>>& command_line) {
+  std::string text;
+  if (const auto found = environment.find(key); found != environment.end()) text = found->second;
+  if (const auto found = file.find(key); found != file.end()) text = found->second.text;
+  for (const auto& [name, given] : command_line) text = name == key ? given : text;
+  return text;
 }
 
 }  // namespace
@@ -210,11 +209,9 @@ ResolvedSettings resolve_settings(const SettingSources& sources) {
   std::map<std::string, FileValue> file;
   if (!sources.config_file.empty()) file = read_file(sources.config_file);
 
-  std::string model;
-  if (const auto found = environment.find(kModelKey); found != environment.end()) model = found->second;
-  if (const auto found = file.find(kModelKey); found != file.end()) model = found->second.text;
-  for (const auto& [key, text] : sources.command_line) model = key == kModelKey ? text : model;
-  if (model.empty()) model = model_of_checkpoint(environment, file, sources.command_line);
+  std::string model = said(kModelKey, environment, file, sources.command_line);
+  const std::string init = said("init", environment, file, sources.command_line);
+  if (model.empty() && !init.empty() && init != "random") model = config_beside(init).value_or(std::filesystem::path()).string();
   if (!model.empty()) apply_model_file(resolved, model);
 
   for (const auto& [key, text] : environment) {

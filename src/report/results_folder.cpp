@@ -1,5 +1,7 @@
 #include "report/results_folder.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "core/error.h"
@@ -42,14 +44,14 @@ void remove_results(const fs::path& out) {
   }
 }
 
-bool is_result(const fs::path& out, const fs::path& path) {
+bool lies_in(const fs::path& path, const fs::path& place) {
   std::error_code ignored;
-  const fs::path inside = fs::weakly_canonical(path, ignored).lexically_relative(fs::weakly_canonical(out, ignored));
-  if (inside.empty()) return false;
-  for (const char* const name : kResultNames) {
-    if (*inside.begin() == name) return true;
-  }
-  return false;
+  const fs::path inside = fs::weakly_canonical(path, ignored).lexically_relative(fs::weakly_canonical(place, ignored));
+  return !inside.empty() && *inside.begin() != "..";
+}
+
+bool is_result(const fs::path& out, const fs::path& path) {
+  return std::any_of(std::begin(kResultNames), std::end(kResultNames), [&](const char* name) { return lies_in(path, out / name); });
 }
 
 }  // namespace flashbert

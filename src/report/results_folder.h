@@ -16,6 +16,9 @@ void prepare_results_folder(const std::filesystem::path& out, ExistingResults ex
 /// Removes the results of a run and nothing else.
 void remove_results(const std::filesystem::path& out);
 
+/// Whether a path is another one or lies in that folder, symbolic links followed.
+bool lies_in(const std::filesystem::path& path, const std::filesystem::path& place);
+
 /// Whether the path lies in what remove_results() would remove.
 bool is_result(const std::filesystem::path& out, const std::filesystem::path& path);
 

@@ -31,14 +31,6 @@ void check_same_everywhere(const std::string& config_text, const Context& contex
                           version_of_build());
 }
 
-/// Whether a path is another one or lies in that folder.
-bool lies_in(const std::filesystem::path& path, const std::filesystem::path& place) {
-  std::error_code ignored;
-  const auto inside =
-      std::filesystem::weakly_canonical(path, ignored).lexically_relative(std::filesystem::weakly_canonical(place, ignored));
-  return !inside.empty() && *inside.begin() != "..";
-}
-
 void check_results(const TrainSettings& s, const Communicator& communicator) {
   check<ConfigError>(!s.out.empty(), "out is not set; give a folder for the results");
   if (communicator.root()) check_results_folder(s.out, s.overwrite ? ExistingResults::kOverwrite : ExistingResults::kRefuse);
