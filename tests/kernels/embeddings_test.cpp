@@ -113,8 +113,7 @@ TEST_P(EmbeddingsOp, ForwardMatchesReferenceAndMask) {
       ops().embeddings_forward(args);
       const std::vector<Estimate> z_want =
           reference::embeddings_sum<Estimate>(c.ids, {exact(c.tables.word), exact(c.tables.position), exact(c.tables.segment)}, hidden);
-      const auto norm =
-          reference::layer_norm_forward({rows, hidden}, z_want, exact(c.gamma), exact(c.beta), static_cast<double>(kBertLayerNormEps));
+      const auto norm = reference::layer_norm_forward({rows, hidden}, z_want, exact(c.gamma), exact(c.beta), reference::kNormEps);
       const Values mask = reference::hidden_mask(dropout, c.origins, hidden);
       testing::expect_close(z.values(), testing::stored(z_want, dtype()), "z");
       testing::expect_close(y.values(), testing::stored(reference::masked(norm.y, mask), dtype()), "y");
@@ -137,7 +136,7 @@ TEST_P(EmbeddingsOp, BackwardMatchesReference) {
   for (const bool aliased : {false, true}) {
     const EmbeddingCase c(70, 40, dtype());
     const Values z = testing::rounded(reference::embeddings_sum(c.ids, c.tables, c.hidden), dtype());
-    const auto forward = reference::layer_norm_forward({c.rows, c.hidden}, z, c.gamma, c.beta, static_cast<double>(kBertLayerNormEps));
+    const auto forward = reference::layer_norm_forward({c.rows, c.hidden}, z, c.gamma, c.beta, reference::kNormEps);
     const Values mean = testing::rounded(forward.mean, Dtype::kF32);
     const Values rstd = testing::rounded(forward.rstd, Dtype::kF32);
     const Values mask = reference::hidden_mask(kDropout, c.origins, c.hidden);

@@ -62,8 +62,8 @@ TEST_P(GoldenOp, LayerNorm) {
                                           .origin = {},
                                           .dropout = {}});
     const auto gamma_estimates = exact(golden.values(name, "gamma"));
-    const auto bounds = reference::layer_norm_forward(e, exact(x_values), gamma_estimates, exact(golden.values(name, "beta")),
-                                                      static_cast<double>(kBertLayerNormEps));
+    const auto bounds =
+        reference::layer_norm_forward(e, exact(x_values), gamma_estimates, exact(golden.values(name, "beta")), reference::kNormEps);
     EXPECT_TRUE(z.bytes() == x.bytes());
     // A constant row has variance 0: a rounding of its mean is large beside sqrt(eps), so arithmetic bounds nothing but this.
     for (const double value : rstd.values()) EXPECT_LE(value, 1e6);

@@ -94,7 +94,7 @@ class LayerNormOp : public testing::OpTest {
                                           .origin = {sequence, position, samples},
                                           .dropout = dropout});
     const auto z_want = expected_z(c, mask, with_residual);
-    const auto want = reference::layer_norm_forward(c.e, z_want, exact(c.gamma), exact(c.beta), static_cast<double>(kBertLayerNormEps));
+    const auto want = reference::layer_norm_forward(c.e, z_want, exact(c.gamma), exact(c.beta), reference::kNormEps);
     const std::string what = fmt::format("{}x{} residual {}", c.e.rows, c.e.hidden, with_residual);
     testing::expect_close(z.values(), testing::stored(z_want, dtype()), what + " z");
     testing::expect_close(y.values(), testing::stored(want.y, dtype()), what + " y");
@@ -128,7 +128,7 @@ TEST_P(LayerNormOp, BackwardMatchesReference) {
         const NormCase c(e, dtype(), 205);
         const Values mask = reference::hidden_mask(dropout, c.origins, e.hidden);
         const Values z = testing::rounded(testing::values_of(expected_z(c, mask, true)), dtype());
-        const auto forward = reference::layer_norm_forward(e, z, c.gamma, c.beta, static_cast<double>(kBertLayerNormEps));
+        const auto forward = reference::layer_norm_forward(e, z, c.gamma, c.beta, reference::kNormEps);
         const Values mean = testing::rounded(forward.mean, Dtype::kF32);
         const Values rstd = testing::rounded(forward.rstd, Dtype::kF32);
         const bool adds = accumulate == Accumulate::kAdd;

@@ -30,9 +30,9 @@ struct AttentionBatch {
   [[nodiscard]] std::size_t sequences() const { return cu_queries.size() - 1; }
   [[nodiscard]] std::size_t at(std::size_t row, std::size_t head) const { return (row * heads + head) * head_dim; }
   [[nodiscard]] double factor(std::size_t sequence, std::size_t head, std::size_t query_row, std::size_t key) const {
-    if (!dropout.active()) return 1.0;
-    const bool keeps = keeps_attention(dropout, sample_index[sequence], head, query_position[query_row], key);
-    return keeps ? static_cast<double>(dropout.keep_scale()) : 0.0;
+    if (drop_below(dropout) == 0) return 1.0;
+    const bool kept = keeps_attention(dropout, sample_index[sequence], head, query_position[query_row], key);
+    return kept ? kept_factor(dropout) : 0.0;
   }
 };
 

@@ -10,6 +10,9 @@ namespace flashbert::reference {
 using testing::square_root;
 using testing::Sum;
 
+/// BERT's epsilon (google-research/bert modeling.py), as an f32.
+inline constexpr double kNormEps = static_cast<double>(1e-12F);
+
 /// Layer normalisation over the last axis of (rows, hidden), by its definition.
 struct NormExtents {
   std::size_t rows = 0, hidden = 0;

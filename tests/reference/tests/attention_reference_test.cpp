@@ -84,7 +84,7 @@ TEST(DropoutReference, KeepsTheFractionThatTheThresholdSays) {
   double kept = 0.0;
   for (const double factor : hidden_mask(dropout, origins, kHidden)) kept += factor > 0.0 ? 1.0 : 0.0;
   const double count = 256.0 * kHidden;
-  const double keep_rate = 1.0 - static_cast<double>(dropout.threshold()) / 65536.0;
+  const double keep_rate = 1.0 - 6554.0 / 65536.0;
   // Binomial: six standard deviations.
   EXPECT_NEAR(kept / count, keep_rate, 6.0 * std::sqrt(keep_rate * (1.0 - keep_rate) / count));
 }
