@@ -1,0 +1,174 @@
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/packed_batch.h"
+#include "reference_bert.h"
+#include "support/random_values.h"
+#include "train/engine.h"
+#include "train/setup.h"
+
+namespace flashbert::testing {
+
+/// Sizes that all differ, so that none can stand for another; rates that differ too.
+inline constexpr ReferenceShape kShape = {.layers = 3,
+                                          .hidden = 40,
+                                          .heads = 5,
+                                          .intermediate = 56,
+                                          .vocab = 83,
+                                          .positions = 37,
+                                          .segments = 2,
+                                          .hidden_dropout = 0.15F,
+                                          .attention_dropout = 0.3F};
+
+inline BertConfig config_of(const ReferenceShape& shape) {
+  return {.layers = static_cast<std::int64_t>(shape.layers),
+          .hidden = static_cast<std::int64_t>(shape.hidden),
+          .heads = static_cast<std::int64_t>(shape.heads),
+          .intermediate = static_cast<std::int64_t>(shape.intermediate),
+          .vocab = static_cast<std::int64_t>(shape.vocab),
+          .max_positions = static_cast<std::int64_t>(shape.positions),
+          .type_vocab = static_cast<std::int64_t>(shape.segments),
+          .hidden_dropout = shape.hidden_dropout,
+          .attention_dropout = shape.attention_dropout};
+}
+
+/// A sample that owns what a SampleView points to.
+struct OwnedSample {
+  std::vector<std::int32_t> tokens, masked_positions, masked_labels;
+  std::vector<std::uint8_t> segments;
+  std::int32_t next_sentence = 0;
+  std::uint64_t index = 0;  ///< running sample index: the dropout counter
+  [[nodiscard]] SampleView view() const { return {tokens, segments, masked_positions, masked_labels, next_sentence}; }
+};
+
+/// Random samples of these lengths; about every fifth token is masked, none in a sample of one token.
+inline std::vector<OwnedSample> random_samples(const std::vector<std::size_t>& lengths, std::uint64_t seed, std::uint64_t first_index) {
+  RandomValues random(seed);
+  std::vector<OwnedSample> samples;
+  for (const std::size_t length : lengths) {
+    OwnedSample sample;
+    for (std::size_t i = 0; i < length; ++i) {
+      sample.tokens.push_back(random.below(static_cast<std::int32_t>(kShape.vocab)));
+      sample.segments.push_back(i > length / 2 ? 1 : 0);
+      if (i % 5 != 2) continue;
+      sample.masked_positions.push_back(static_cast<std::int32_t>(i));
+      sample.masked_labels.push_back(random.below(static_cast<std::int32_t>(kShape.vocab)));
+    }
+    sample.next_sentence = random.below(2);
+    sample.index = first_index + samples.size();
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+inline ReferenceBatch reference_batch(const std::vector<OwnedSample>& samples) {
+  ReferenceBatch batch;
+  for (const OwnedSample& sample : samples) {
+    const auto first = static_cast<std::int32_t>(batch.tokens.size());
+    for (std::size_t i = 0; i < sample.tokens.size(); ++i) {
+      batch.tokens.push_back(sample.tokens[i]);
+      batch.segments.push_back(sample.segments[i]);
+      batch.positions.push_back(static_cast<std::int32_t>(i));
+      batch.sequences.push_back(static_cast<std::int32_t>(batch.sample_indices.size()));
+    }
+    for (std::size_t i = 0; i < sample.masked_positions.size(); ++i) {
+      batch.masked_rows.push_back(first + sample.masked_positions[i]);
+      batch.masked_labels.push_back(sample.masked_labels[i]);
+    }
+    batch.next_sentence_labels.push_back(sample.next_sentence);
+    batch.sample_indices.push_back(sample.index);
+    batch.cu_tokens.push_back(static_cast<std::int32_t>(batch.tokens.size()));
+  }
+  return batch;
+}
+
+/// Weights that matter all: biases are not 0 and scales not 1.
+inline NamedValues random_weights(const ParameterTable& table, std::uint64_t seed) {
+  RandomValues random(seed);
+  NamedValues weights;
+  for (const ParameterInfo& info : table.parameters()) {
+    Values values =
+        random.values(info.shape.elements(), Dtype::kF32, info.name.find("embeddings.weight") != std::string::npos ? 0.5 : 0.25);
+    if (info.name.ends_with("LayerNorm.weight")) {
+      for (double& value : values) value = rounded(1.0 + value, Dtype::kF32);
+    }
+    weights[info.name] = std::move(values);
+  }
+  return weights;
+}
+
+/// The model under test with given weights.
+class ModelFixture {
+ public:
+  struct Options {
+    ReferenceShape shape = kShape;
+    std::size_t global_batch = 0, micro_batch = 0;
+    std::uint64_t seed = 0;
+    Precision precision = Precision::kF32;
+  };
+  explicit ModelFixture(const Options& o) : options_(o), communicator_(make_self_communicator()) {
+    TrainSettings settings;
+    settings.precision = o.precision;
+    settings.threads = 2;
+    setup_ = make_setup(settings, *communicator_);
+    const auto micro = static_cast<std::int64_t>(o.micro_batch);
+    const auto seq_len = static_cast<std::int64_t>(o.shape.positions);
+    engine_ = std::make_unique<Engine>(
+        EngineOptions{.model = config_of(o.shape),
+                      .optimizer = {},
+                      .compute = setup_.compute,
+                      .capacity = {.sequences = micro, .tokens = micro * seq_len, .masked = micro * 8, .seq_len = seq_len},
+                      .global_batch = static_cast<std::int64_t>(o.global_batch),
+                      .accumulation = static_cast<std::int64_t>(o.global_batch / o.micro_batch),
+                      .seed = o.seed},
+        *setup_.ops, *communicator_);
+  }
+
+  void set(const NamedValues& weights) {
+    Parameters& parameters = engine_->model().parameters();
+    for (std::size_t i = 0; i < table().parameters().size(); ++i) {
+      const Tensor master = parameters.parameter_master(i);
+      std::copy(weights.at(table().parameters()[i].name).begin(), weights.at(table().parameters()[i].name).end(), master.data<float>());
+    }
+    parameters.refresh(*setup_.ops);
+  }
+
+  /// These samples, of a global batch with so many masked positions, in micro-batches.
+  StepResult step(const std::vector<OwnedSample>& samples, std::int64_t global_masked) {
+    StepBatch batch;
+    batch.global_masked = global_masked;
+    batch.micro_batches = packed(samples);
+    return engine_->train_step(batch);
+  }
+  EvaluationResult evaluate(const std::vector<OwnedSample>& samples) { return engine_->evaluate(packed(samples)); }
+
+  [[nodiscard]] Values gradient(std::size_t index) const {
+    const Tensor gradient = engine_->model().parameters().parameter_gradient(index);
+    return {gradient.data<float>(), gradient.data<float>() + gradient.elements()};
+  }
+  [[nodiscard]] const ParameterTable& table() const { return engine_->model().parameters().table(); }
+  [[nodiscard]] Dtype compute() const { return setup_.compute; }
+
+ private:
+  [[nodiscard]] std::vector<PackedBatch> packed(const std::vector<OwnedSample>& samples) const {
+    std::vector<PackedBatch> batches;
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      if (i % options_.micro_batch == 0) batches.emplace_back().clear();
+      batches.back().append(samples[i].view(), samples[i].index);
+    }
+    for (PackedBatch& batch : batches) batch.finish();
+    return batches;
+  }
+
+  Options options_;
+  std::unique_ptr<Communicator> communicator_;
+  Setup setup_;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace flashbert::testing
