@@ -87,6 +87,18 @@ inline ReferenceBatch reference_batch(const std::vector<OwnedSample>& samples) {
   return batch;
 }
 
+/// Gives two of three masked positions the label that these weights guess without dropout, so that there is something to count.
+inline void label_with_guesses(std::vector<OwnedSample>& samples, const NamedValues& weights) {
+  const ReferenceLoss loss = ReferenceBert(kShape, weights).run(reference_batch(samples), {.training = false});
+  std::size_t row = 0;
+  for (OwnedSample& sample : samples) {
+    for (std::int32_t& label : sample.masked_labels) {
+      if (row % 3 != 0) label = loss.guesses[row];
+      ++row;
+    }
+  }
+}
+
 /// Weights that matter all: biases are not 0 and scales not 1.
 inline NamedValues random_weights(const ParameterTable& table, std::uint64_t seed) {
   RandomValues random(seed);
@@ -110,24 +122,13 @@ class ModelFixture {
     std::size_t global_batch = 0, micro_batch = 0;
     std::uint64_t seed = 0;
     Precision precision = Precision::kF32;
+    OptimizerSettings optimizer = {};
+    ClipOrder clip = ClipOrder::kAfterReduce;
+    LossNormalisation normalisation = LossNormalisation::kGlobal;
   };
-  explicit ModelFixture(const Options& o) : options_(o), communicator_(make_self_communicator()) {
-    TrainSettings settings;
-    settings.precision = o.precision;
-    settings.threads = 2;
-    setup_ = make_setup(settings, *communicator_);
-    const auto micro = static_cast<std::int64_t>(o.micro_batch);
-    const auto seq_len = static_cast<std::int64_t>(o.shape.positions);
-    engine_ = std::make_unique<Engine>(
-        EngineOptions{.model = config_of(o.shape),
-                      .optimizer = {},
-                      .compute = setup_.compute,
-                      .capacity = {.sequences = micro, .tokens = micro * seq_len, .masked = micro * 8, .seq_len = seq_len},
-                      .global_batch = static_cast<std::int64_t>(o.global_batch),
-                      .accumulation = static_cast<std::int64_t>(o.global_batch / o.micro_batch),
-                      .seed = o.seed},
-        *setup_.ops, *communicator_);
-  }
+  explicit ModelFixture(const Options& o) : ModelFixture(o, make_self_communicator()) {}
+  /// One of several ranks.
+  ModelFixture(const Options& o, Communicator& ranks) : options_(o) { build(ranks); }
 
   void set(const NamedValues& weights) {
     Parameters& parameters = engine_->model().parameters();
@@ -139,8 +140,9 @@ class ModelFixture {
   }
 
   /// These samples, of a global batch with so many masked positions, in micro-batches.
-  StepResult step(const std::vector<OwnedSample>& samples, std::int64_t global_masked) {
+  StepResult step(const std::vector<OwnedSample>& samples, std::int64_t global_masked, std::int64_t number = 0) {
     StepBatch batch;
+    batch.step = number;
     batch.global_masked = global_masked;
     batch.micro_batches = packed(samples);
     return engine_->train_step(batch);
@@ -151,10 +153,38 @@ class ModelFixture {
     const Tensor gradient = engine_->model().parameters().parameter_gradient(index);
     return {gradient.data<float>(), gradient.data<float>() + gradient.elements()};
   }
+  [[nodiscard]] Values master(std::size_t index) const {
+    const Tensor master = engine_->model().parameters().parameter_master(index);
+    return {master.data<float>(), master.data<float>() + master.elements()};
+  }
+  [[nodiscard]] Engine& engine() { return *engine_; }
   [[nodiscard]] const ParameterTable& table() const { return engine_->model().parameters().table(); }
   [[nodiscard]] Dtype compute() const { return setup_.compute; }
 
  private:
+  ModelFixture(const Options& o, std::unique_ptr<Communicator> alone) : options_(o), communicator_(std::move(alone)) {
+    build(*communicator_);
+  }
+  void build(Communicator& ranks) {
+    const Options& o = options_;
+    TrainSettings settings;
+    settings.precision = o.precision;
+    settings.threads = ranks.size() > 1 ? 1 : 2;
+    setup_ = make_setup(settings, ranks);
+    const auto micro = static_cast<std::int64_t>(o.micro_batch);
+    const auto seq_len = static_cast<std::int64_t>(o.shape.positions);
+    engine_ = std::make_unique<Engine>(
+        EngineOptions{.model = config_of(o.shape),
+                      .optimizer = o.optimizer,
+                      .compute = setup_.compute,
+                      .capacity = {.sequences = micro, .tokens = micro * seq_len, .masked = micro * 8, .seq_len = seq_len},
+                      .global_batch = static_cast<std::int64_t>(o.global_batch),
+                      .accumulation = static_cast<std::int64_t>(o.global_batch) / ranks.size() / micro,
+                      .clip = o.clip,
+                      .loss_normalisation = o.normalisation,
+                      .seed = o.seed},
+        *setup_.ops, ranks);
+  }
   [[nodiscard]] std::vector<PackedBatch> packed(const std::vector<OwnedSample>& samples) const {
     std::vector<PackedBatch> batches;
     for (std::size_t i = 0; i < samples.size(); ++i) {

@@ -169,11 +169,14 @@ TEST(Model, SeedAndSampleIndexChangeTheLossAsTheRuleSays) {
 }
 
 TEST(Model, EvaluationIsThatWithoutDropoutWhateverTheRates) {
-  const auto samples = random_samples(kLengths, 13, 0);
   const NamedValues values = weights();
+  auto samples = random_samples(kLengths, 13, 0);
+  label_with_guesses(samples, values);
   ReferencePass pass = pass_of(samples, kSeed);
   pass.training = false;
   const ReferenceLoss want = ReferenceBert(kShape, values).run(reference_batch(samples), pass);
+  ASSERT_GE(want.mlm_correct, masked_of(samples) / 2);
+  ASSERT_GT(want.smallest_lead, 1e-4);  // far above the rounding of an f32 logit
   const double masked = static_cast<double>(masked_of(samples));
   const double sequences = static_cast<double>(samples.size());
   for (const auto& [hidden_rate, attention_rate] : {std::pair{0.0F, 0.0F}, std::pair{0.15F, 0.3F}, std::pair{0.9F, 0.5F}}) {

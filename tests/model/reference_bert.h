@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -37,7 +39,9 @@ struct ReferenceBatch {
 struct ReferenceLoss {
   double mlm_nll = 0.0, nsp_nll = 0.0;
   std::int64_t mlm_correct = 0, nsp_correct = 0;
-  NamedValues gradients;  ///< of mlm_scale * mlm_nll + nsp_scale * nsp_nll
+  std::vector<std::int32_t> guesses;                               ///< best class of every masked row
+  double smallest_lead = std::numeric_limits<double>::infinity();  ///< of a best logit over the next
+  NamedValues gradients;                                           ///< of mlm_scale * mlm_nll + nsp_scale * nsp_nll
 };
 
 struct ReferencePass {
@@ -190,6 +194,7 @@ class ReferenceBert {
     const Values logits = reference::linear_forward<double>(decoder, y, table, weight("cls.predictions.bias"));
     const auto loss = reference::softmax_cross_entropy<double>({decoder.rows, shape_.vocab, shape_.vocab}, logits, batch_->masked_labels,
                                                                pass_->mlm_scale);
+    note_guesses(logits);
     for (const double nll : loss.nll) result_.mlm_nll += nll;
     result_.mlm_correct = loss.correct;
     const auto gradients = reference::linear_weight_gradient<double>(decoder, loss.gradient, y, {});
@@ -200,6 +205,16 @@ class ReferenceBert {
     for (std::size_t i = 0; i < dgelu.size(); ++i) dgelu[i] *= reference::gelu_slope(before_gelu[i]);
     return reference::scatter_add_rows(Values(x.size(), 0.0), linear_backward("cls.predictions.transform.dense", dgelu, rows, h, h),
                                        batch_->masked_rows, h);
+  }
+
+  void note_guesses(const Values& logits) {
+    for (std::size_t row = 0; row < logits.size(); row += shape_.vocab) {
+      const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(row);
+      Values sorted(begin, begin + static_cast<std::ptrdiff_t>(shape_.vocab));
+      result_.guesses.push_back(static_cast<std::int32_t>(std::max_element(sorted.begin(), sorted.end()) - sorted.begin()));
+      std::sort(sorted.begin(), sorted.end());
+      result_.smallest_lead = std::min(result_.smallest_lead, sorted[shape_.vocab - 1] - sorted[shape_.vocab - 2]);
+    }
   }
 
   void backward(Values dx) {
