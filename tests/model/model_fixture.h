@@ -157,6 +157,7 @@ class ModelFixture {
     const Tensor master = engine_->model().parameters().parameter_master(index);
     return {master.data<float>(), master.data<float>() + master.elements()};
   }
+  [[nodiscard]] Ops& ops() { return *setup_.ops; }
   [[nodiscard]] Engine& engine() { return *engine_; }
   [[nodiscard]] const ParameterTable& table() const { return engine_->model().parameters().table(); }
   [[nodiscard]] Dtype compute() const { return setup_.compute; }
