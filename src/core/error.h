@@ -51,6 +51,11 @@ struct DtypeError : Error {
   explicit DtypeError(const std::string& m) : Error(ExitCode::kWrongUse, m) {}
 };
 
+/// A promise between parts of the program that one of them broke: nothing a user can mend.
+struct BrokenPromise : std::logic_error {
+  explicit BrokenPromise(const std::string& m) : std::logic_error(m) {}
+};
+
 /// Throws E with the formatted message when the condition is false: check<InputError>(n > 0, "{} holds no rows", path).
 template <class E, class... Args>
 void check(bool condition, fmt::format_string<Args...> format, Args&&... args) {

@@ -47,7 +47,8 @@ class Ops {
   Ops& operator=(const Ops&) = delete;
   [[nodiscard]] Context& context() const { return context_; }
 
-  /// Makes primitives for the plan; returns the bytes of workspace to book. bind_workspace hands them over (u8, that many bytes).
+  /// Makes primitives for the plan; returns the bytes of workspace to book. bind_workspace hands them over (u8, that many bytes). From then
+  /// on a call that the plan does not cover throws WorkspaceTooSmall (kernels/workspace.h).
   virtual std::int64_t prepare(const OpsPlan& plan) = 0;
   virtual void bind_workspace(Tensor workspace) = 0;
 

@@ -169,7 +169,7 @@ void CpuOps::do_attention_forward(const AttentionForward& args) {
   const AttentionInputs& in = args.inputs;
   const std::int64_t sequences = in.cu_queries.extent(0) - 1;
   const std::int64_t bytes_per_thread = thread_scratch_bytes(checked_longest_query(in, args.keep_bits), in.query.extent(2));
-  std::byte* const memory = scratch(total_scratch(sequences, bytes_per_thread, context().threads()));
+  std::byte* const memory = scratch("attention_forward", total_scratch(sequences, bytes_per_thread, context().threads()));
   const auto kernel = attention_kernels(context()).forward[type_index(in.query.dtype())];
   for_items(in, context(), memory, bytes_per_thread, [&](std::int32_t sequence, std::int64_t head, void* own) {
     AttentionItem item = make_item(in, sequence, head);
@@ -193,7 +193,7 @@ void CpuOps::do_attention_backward(const AttentionBackward& args) {
   const AttentionInputs& in = args.inputs;
   const std::int64_t sequences = in.cu_queries.extent(0) - 1;
   const std::int64_t bytes_per_thread = thread_scratch_bytes(checked_longest_query(in, args.keep_bits), in.query.extent(2));
-  std::byte* const memory = scratch(total_scratch(sequences, bytes_per_thread, context().threads()));
+  std::byte* const memory = scratch("attention_backward", total_scratch(sequences, bytes_per_thread, context().threads()));
   const auto kernel = attention_kernels(context()).backward[type_index(in.query.dtype())];
   for_items(in, context(), memory, bytes_per_thread, [&](std::int32_t sequence, std::int64_t head, void* own) {
     AttentionItem item = make_item(in, sequence, head);

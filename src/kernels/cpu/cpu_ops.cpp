@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/cpu/linear.h"
+#include "kernels/workspace.h"
 
 namespace flashbert::cpu {
 namespace {
@@ -50,8 +51,11 @@ void CpuOps::bind_workspace(Tensor workspace) {
 
 std::int64_t CpuOps::linear_pack_bytes(const LinearShape& shape) const { return linear_->pack_bytes(shape); }
 
-std::byte* CpuOps::scratch(std::int64_t bytes) {
-  if (workspace_ && workspace_.bytes() >= bytes) return static_cast<std::byte*>(workspace_.raw());
+std::byte* CpuOps::scratch(const char* op, std::int64_t bytes) {
+  if (workspace_) {
+    require_workspace(op, bytes, workspace_.bytes());
+    return static_cast<std::byte*>(workspace_.raw());
+  }
   if (own_scratch_ == nullptr || own_scratch_->bytes() < bytes) {
     own_scratch_.reset();
     ArenaPlan plan;

@@ -48,9 +48,9 @@ class CpuOps final : public Ops {
   void do_global_norm(const GlobalNorm& args) override;
   void do_lamb_update(const LambUpdate& args) override;
 
-  /// Scratch of at least this many bytes, 256-byte aligned, valid until the next call of scratch(): a slice of the bound workspace,
-  /// else an own buffer that grows (tests and tools without a plan).
-  std::byte* scratch(std::int64_t bytes);
+  /// Scratch of at least this many bytes, 256-byte aligned, valid until the next call of scratch(): a slice of the bound workspace
+  /// (BrokenPromise naming the op where that is too small), else an own buffer that grows (tests and tools without a plan).
+  std::byte* scratch(const char* op, std::int64_t bytes);
 
   std::unique_ptr<Linear> linear_;
   Tensor workspace_;               ///< bound

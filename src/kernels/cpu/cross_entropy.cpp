@@ -21,7 +21,8 @@ void CpuOps::do_softmax_cross_entropy(const SoftmaxCrossEntropy& args) {
   const bool gradient = args.gradient == SoftmaxCrossEntropy::Gradient::kInPlace;
   const float scale = gradient ? args.scale.data<float>()[0] : 0.0F;
   const auto* const labels = args.labels.data<std::int32_t>();
-  auto* const outcomes = reinterpret_cast<RowOutcome*>(scratch(rows * static_cast<std::int64_t>(sizeof(RowOutcome))));
+  auto* const outcomes =
+      reinterpret_cast<RowOutcome*>(scratch("softmax_cross_entropy", rows * static_cast<std::int64_t>(sizeof(RowOutcome))));
 #pragma omp parallel for num_threads(context().threads()) schedule(dynamic, 1) if (rows * columns > kFlatBlock)
   for (std::int64_t row = 0; row < rows; ++row) {
     void* const logits = row_of(args.logits, row);

@@ -10,7 +10,7 @@ void CpuOps::do_embeddings_forward(const EmbeddingsForward& args) {
   const std::int64_t columns = args.word.extent(1);
   const std::size_t type = type_index(args.word.dtype());
   const std::int64_t bytes_per_thread = norm_row_scratch_bytes(columns);
-  std::byte* const all_scratch = scratch(bytes_per_thread * context().threads());
+  std::byte* const all_scratch = scratch("embeddings_forward", bytes_per_thread * context().threads());
   const auto* const token_ids = args.token_ids.data<std::int32_t>();
   const auto* const position_ids = args.position_ids.data<std::int32_t>();
   const auto* const segment_ids = args.segment_ids.data<std::int32_t>();
@@ -57,7 +57,7 @@ void CpuOps::do_embeddings_backward(const EmbeddingsBackward& args) {
                  .keep_of_input = {},
                  .keep_scale = args.dropout.keep_scale(),
                  .accumulate = args.accumulate},
-                scratch(bytes));
+                scratch("embeddings_backward", bytes));
 }
 
 namespace {
@@ -90,7 +90,7 @@ void CpuOps::do_embedding_gradient(const EmbeddingGradient& args) {
   const std::int64_t runs = args.runs.data<std::int32_t>()[0];
   const std::size_t type = type_index(args.dz.dtype());
   const auto* const starts = args.starts.data<std::int32_t>();
-  auto* const long_runs = reinterpret_cast<std::int32_t*>(scratch(long_run_bytes(args.order.extent(0))));
+  auto* const long_runs = reinterpret_cast<std::int32_t*>(scratch("embedding_gradient", long_run_bytes(args.order.extent(0))));
   std::int64_t long_count = 0;
   for (std::int64_t run = 0; run < runs; ++run) {
     if (starts[run + 1] - starts[run] > kLongRun) long_runs[long_count++] = static_cast<std::int32_t>(run);

@@ -70,7 +70,7 @@ void CpuOps::do_dropout_add_layer_norm_forward(const DropoutAddLayerNormForward&
   const std::int64_t columns = args.x.extent(1);
   const std::size_t type = type_index(args.x.dtype());
   const std::int64_t bytes_per_thread = norm_row_scratch_bytes(columns);
-  std::byte* const all_scratch = scratch(bytes_per_thread * context().threads());
+  std::byte* const all_scratch = scratch("dropout_add_layer_norm_forward", bytes_per_thread * context().threads());
   const float keep_scale = args.dropout.keep_scale();
 #pragma omp parallel num_threads(context().threads()) if (rows > 8)
   {
@@ -146,7 +146,7 @@ void CpuOps::do_dropout_add_layer_norm_backward(const DropoutAddLayerNormBackwar
                  .keep_of_input = args.dropout.active() ? args.keep_bits : ConstTensor{},
                  .keep_scale = args.dropout.keep_scale(),
                  .accumulate = args.accumulate},
-                scratch(bytes));
+                scratch("dropout_add_layer_norm_backward", bytes));
 }
 
 std::int64_t layer_norm_scratch_bytes(const OpsPlan& plan, const Context& context) {

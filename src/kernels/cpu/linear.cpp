@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "kernels/cpu/linear_multiply.h"
 #include "kernels/cpu/linear_weight_gradient.h"
+#include "kernels/workspace.h"
 
 namespace flashbert::cpu {
 namespace {
@@ -79,9 +80,12 @@ struct Linear::Implementation {
     return path.blocked ? path.packed_bytes(out, in) : 0;
   }
 
-  /// The bound workspace, or an own one that grows.
-  std::byte* scratch(std::int64_t bytes) {
-    if (workspace && workspace.bytes() >= bytes) return static_cast<std::byte*>(workspace.raw());
+  /// The bound workspace, which must be large enough; an own one that grows where none is bound.
+  std::byte* scratch(const char* op, std::int64_t bytes) {
+    if (workspace) {
+      require_workspace(op, bytes, workspace.bytes());
+      return static_cast<std::byte*>(workspace.raw());
+    }
     if (own_workspace == nullptr || own_workspace->bytes() < bytes) {
       own_workspace.reset();
       ArenaPlan plan;
@@ -91,9 +95,9 @@ struct Linear::Implementation {
     return static_cast<std::byte*>(own_workspace->tensor(BufferId{0}).raw());
   }
 
-  void multiply(const MultiplyShape& shape, const MultiplyData& data) {
+  void multiply(const char* op, const MultiplyShape& shape, const MultiplyData& data) {
     const MultiplyPlan plan(shape, products);
-    check_ran(plan.run(data, context.threads(), scratch(plan.scratch_bytes(plan.source_of(data.a), context.threads()))));
+    check_ran(plan.run(data, context.threads(), scratch(op, plan.scratch_bytes(plan.source_of(data.a), context.threads()))));
   }
 
   [[nodiscard]] MultiplyShape shape_of(const LinearPath& path, WeightLayout plain, std::int64_t weight_stride) const {
@@ -198,7 +202,7 @@ void Linear::forward(const LinearForward& args) {
   shape.output = args.y.dtype();
   shape.bias = static_cast<bool>(args.bias);
   const std::byte* const weights = Implementation::weights_at(args.weights, needed);
-  implementation_->multiply(shape, {.c = args.y, .a = args.x, .bias = args.bias, .weights = weights});
+  implementation_->multiply("linear_forward", shape, {.c = args.y, .a = args.x, .bias = args.bias, .weights = weights});
 }
 
 void Linear::input_gradient(const LinearInputGradient& args) {
@@ -214,7 +218,7 @@ void Linear::input_gradient(const LinearInputGradient& args) {
   shape.output = args.dx.dtype();
   shape.add = args.accumulate == Accumulate::kAdd;
   const std::byte* const weights = Implementation::weights_at(args.weights, needed) + (path.blocked ? offset : 0);
-  implementation_->multiply(shape, {.c = args.dx, .a = args.dy, .bias = {}, .weights = weights});
+  implementation_->multiply("linear_input_gradient", shape, {.c = args.dx, .a = args.dy, .bias = {}, .weights = weights});
 }
 
 void Linear::weight_gradient(const LinearWeightGradient& args) {
@@ -224,7 +228,7 @@ void Linear::weight_gradient(const LinearWeightGradient& args) {
                                  .path = implementation_->path_of(args.x.dtype())},
                                 implementation_->products);
   const int threads = implementation_->context.threads();
-  check_ran(plan.run(args, threads, implementation_->scratch(gradient_bytes(plan, threads))));
+  check_ran(plan.run(args, threads, implementation_->scratch("linear_weight_gradient", gradient_bytes(plan, threads))));
 }
 
 }  // namespace flashbert::cpu

@@ -45,7 +45,7 @@ void CpuOps::do_global_norm(const GlobalNorm& args) {
   const auto count = static_cast<std::int64_t>(args.tensors.size());
   std::int64_t chunks = 0;
   for (const ConstTensor& tensor : args.tensors) chunks += chunks_of(tensor.elements());
-  const ChunkScratch work = split_scratch(scratch(scratch_bytes(count, chunks)), count);
+  const ChunkScratch work = split_scratch(scratch("global_norm", scratch_bytes(count, chunks)), count);
   std::int64_t place = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     work.first[i] = place;
@@ -104,7 +104,7 @@ void CpuOps::do_lamb_update(const LambUpdate& args) {
   const auto count = static_cast<std::int64_t>(args.parameters.size());
   std::int64_t chunks = 0;
   for (const LambParameter& parameter : args.parameters) chunks += chunks_of(parameter.weight.elements());
-  const ChunkScratch work = split_scratch(scratch(scratch_bytes(count, chunks)), count);
+  const ChunkScratch work = split_scratch(scratch("lamb_update", scratch_bytes(count, chunks)), count);
   std::int64_t place = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     work.first[i] = place;
