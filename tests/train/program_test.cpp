@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -48,28 +47,6 @@ TEST(ProgramEnds, ATargetOutOfReachEndsAbortedAtTheLimit) {
   EXPECT_EQ(run.status, 1) << run.output;
   EXPECT_EQ(run.report()["status"], "aborted");
   EXPECT_EQ(run.report()["steps"], 20);
-}
-
-TEST(ProgramEnds, ASignalEndsTheRunWithOneStopRecordAndASave) {
-  const TrainedRun run =
-      train("signal", small_run(small_data()) + " --max-steps 1000000 --save-at-end", "timeout --preserve-status -s TERM 8");
-  EXPECT_EQ(run.status, 6) << run.output;
-  run.expect_one_stop("aborted");
-  EXPECT_TRUE(fs::exists(run.out / "checkpoints/latest"));
-}
-
-TEST(ProgramEnds, ASecondSignalEndsTheProcessAtOnce) {
-  // A first step of a minute, so that the first signal is not yet looked at when the second comes.
-  const std::string two_signals = fmt::format(
-      "bash -c '\"$@\" & until grep -q run_start {} 2>/dev/null; do sleep 0.1; done; kill -TERM $!; sleep 2; kill -TERM $!; wait $!' "
-      "two_signals",
-      (work_folder() / "signals/mllog.txt").string());
-  const TrainedRun run = train("signals",
-                               fmt::format("--layers 2 --hidden 1024 --heads 16 --intermediate 4096 --vocab 30522 --max-positions 128 "
-                                           "--train-data {}/train --global-batch 4096 --micro-batch 16 --max-steps 1",
-                                           small_data().string()),
-                               two_signals);
-  EXPECT_EQ(run.status, 128 + SIGTERM) << run.output;
 }
 
 TEST(ProgramEnds, AReaderThatGoesAwayDoesNotEndTheRun) {
@@ -146,15 +123,15 @@ TEST(ProgramSeeds, RunsWithoutASeedDrawDifferentOnesAndLogThemOnce) {
   std::string options = small_run(small_data()) + " --max-steps 1 --threads 1";
   options.replace(options.find("--seed 7"), 8, "--seed 0");
   std::set<std::string> seeds;
-  for (int i = 0; i < 10; ++i) {
-    const TrainedRun run = train("seed" + std::to_string(i), options, i < 3 ? mpirun(2) : "");
+  for (int i = 0; i < 3; ++i) {
+    const TrainedRun run = train("seed" + std::to_string(i), options, i == 0 ? mpirun(2) : "");
     const auto records = run.log("seed");
     ASSERT_EQ(records.size(), 1U) << run.output;
     EXPECT_TRUE(records[0]["value"].is_number_unsigned()) << records[0];
     EXPECT_TRUE(records[0]["metadata"].contains("file") && records[0]["metadata"].contains("lineno")) << records[0];
     seeds.insert(records[0]["value"].dump());
   }
-  EXPECT_EQ(seeds.size(), 10U);
+  EXPECT_EQ(seeds.size(), 3U);
 }
 
 TEST(ProgramSeeds, ASeedGivenByHandIsLoggedWithAWarningInTheClosedDivision) {
