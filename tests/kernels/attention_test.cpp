@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "attention_support.h"
@@ -16,6 +17,7 @@ using reference::AttentionTensors;
 using testing::AttentionCase;
 using testing::AttentionRun;
 using testing::AttentionSetup;
+using testing::DeviceTensor;
 using testing::Estimate;
 using testing::exact;
 using testing::Lengths;
@@ -105,6 +107,45 @@ class AttentionOp : public testing::OpTest {
     }
   }
 };
+
+TEST_P(AttentionOp, RowsOfVeryNegativeScoresHaveOrdinaryGradients) {
+  // Scores of about -407: exp(score) itself is nothing, and 1 / exp(score) no number, for keys past the end of a tile too.
+  for (const std::int32_t keys : {1, 3, 17, 33}) {
+    AttentionCase c({.lengths = {{keys}, {keys}}, .heads = 1, .head_dim = 64, .dropout = {}, .tail = 3}, dtype(), 131);
+    const auto used = static_cast<std::size_t>(keys) * 64;
+    for (std::size_t i = 0; i < used; ++i) {
+      c.query[i] = 7.125;
+      c.key[i] = i % 64 == 0 ? -7.0 : -7.125;
+    }
+    const AttentionRun run(device(), dtype(), c);
+    run.forward();
+    run.backward();
+    SCOPED_TRACE(keys);
+    for (const double value : run.dquery.values()) ASSERT_TRUE(std::isfinite(value));
+    if (dtype() == Dtype::kF32) {
+      expect_f32_results(c, run);
+    } else {
+      // All probabilities are equal, so nothing but the storing of P, dS and the results in bf16 rounds: eight of them at most an element.
+      const AttentionTensors<double> in{c.query, c.key, c.value};
+      const auto forward = reference::attention_forward(c.batch, in);
+      const auto want = reference::attention_backward(c.batch, in, forward, c.dout);
+      const auto limit = [&](const Values& values) {
+        return 8.0 * unit_roundoff(Dtype::kBf16) * testing::largest_error(values, Values(values.size(), 0.0));
+      };
+      const auto expect_rows = [&](const DeviceTensor& got, Values wanted, const char* what, double bound) {
+        Values values = got.values();
+        values.resize(used);
+        wanted.resize(used);
+        EXPECT_LE(testing::largest_error(values, wanted), bound) << what;
+      };
+      Values value_gradients = want.dvalue;
+      value_gradients.resize(used);
+      expect_rows(run.dvalue, want.dvalue, "dvalue", limit(value_gradients));
+      // dS is a difference of products of size |dO| |V| scale / keys times |K| = 7.125, over 64 elements each.
+      expect_rows(run.dquery, want.dquery, "dquery", 8.0 * unit_roundoff(Dtype::kBf16) * 64.0 * c.batch.scale * 7.125);
+    }
+  }
+}
 
 TEST_P(AttentionOp, BothPassesMatchReferenceForEveryHeadSize) {
   for (const std::size_t head_dim : kHeadDims) {

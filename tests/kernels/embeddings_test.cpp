@@ -198,6 +198,32 @@ TEST_P(EmbeddingsOp, GradientMatchesReferenceAndLeavesOtherRowsAlone) {
   }
 }
 
+TEST_P(EmbeddingsOp, GradientCountsEveryRowOfRunsOfAnyLength) {
+  // Sums of ones are exact in any order. Around the length from which a run is cut into slices, and well above.
+  constexpr std::int64_t kHidden = 72;
+  const std::vector<std::int32_t> lengths = {1, 2, 31, 32, 33, 63, 64, 65, 66, 127, 128, 129, 300};
+  std::vector<std::int32_t> order;
+  std::vector<std::int32_t> starts = {0};
+  std::vector<std::int32_t> run_ids;
+  Values want;
+  for (std::size_t run = 0; run < lengths.size(); ++run) {
+    for (std::int32_t i = 0; i < lengths[run]; ++i) order.push_back(static_cast<std::int32_t>(order.size()));
+    starts.push_back(static_cast<std::int32_t>(order.size()));
+    run_ids.push_back(static_cast<std::int32_t>(run));
+    want.insert(want.end(), kHidden, 5.0 + lengths[run]);
+  }
+  const auto rows = as_extent(order.size());
+  const auto entries = as_extent(lengths.size());
+  const DeviceTensor dtable = f32({entries, kHidden}, Values(want.size(), 5.0));
+  const DeviceTensor dz = typed({rows, kHidden}, Values(order.size() * kHidden, 1.0));
+  const DeviceTensor order_on = i32(order);
+  const DeviceTensor starts_on = i32(starts);
+  const DeviceTensor ids_on = i32(run_ids);
+  const DeviceTensor count = i32({static_cast<std::int32_t>(lengths.size())});
+  ops().embedding_gradient({.dtable = dtable, .dz = dz, .order = order_on, .starts = starts_on, .ids = ids_on, .runs = count});
+  EXPECT_EQ(dtable.values(), want);
+}
+
 TEST_P(EmbeddingsOp, GradientIsBitEqualForAnyThreadCount) {
   const Dtype type = dtype();
   const EmbeddingCase c(700, 136, type);

@@ -71,6 +71,16 @@ TEST_P(OptimizerOp, GlobalNormMatchesReferenceWithinOneRounding) {
   }
 }
 
+TEST_P(OptimizerOp, TheClipScaleHasNoGuardInItsDenominator) {
+  // Norms of 2 and 2^-10: a guard of 1e-6 there would move the scale by 5e-7 and 1e-3.
+  for (const auto& [value, norm] : {std::pair{1.0, 2.0}, std::pair{0x1p-11, 0x1p-10}}) {
+    const Norm got = run_global_norm(device(), {{value, value}, {value, value}}, static_cast<float>(norm / 4.0));
+    EXPECT_EQ(got.norm, norm);
+    EXPECT_EQ(got.clip_scale, 0.25);
+    EXPECT_EQ(run_global_norm(device(), {{value, value}, {value, value}}, static_cast<float>(norm)).clip_scale, 1.0);
+  }
+}
+
 TEST_P(OptimizerOp, GlobalNormOfNothingIsZeroAndClipsNothing) {
   for (const std::vector<Values>& tensors : {std::vector<Values>{}, std::vector<Values>{{}}, std::vector<Values>{{0.0, 0.0}}}) {
     const Norm got = run_global_norm(device(), tensors, 1.0F);
