@@ -67,7 +67,8 @@ TEST(OfficialChecker, ObjectsWhenAnyRequiredKeyIsDeleted) {
   const TemporaryFolder folder;
   const fs::path log = folder.path() / "log";
   write_run(log, bert_large_run("closed"));
-  // Keys and the rulesets that ask for them; each of the three stands for its time.
+  // Keys and the rulesets that ask for them. What all rulesets ask for is tried with the newest; where they differ, each of the three
+  // stands for its time.
   const std::set<std::string> all = {"2.0.0", "4.0.0", "5.0.0"};
   std::map<std::string, std::set<std::string>> required = {
       {"submission_org", {"2.0.0", "4.0.0"}},    {"submission_platform", {"2.0.0", "4.0.0"}},
@@ -94,10 +95,13 @@ TEST(OfficialChecker, ObjectsWhenAnyRequiredKeyIsDeleted) {
                                 "opt_lamb_beta_2",
                                 "opt_lamb_weight_decay_rate"})
     required[key] = all;
-  std::vector<fs::path> files;
-  for (const auto& [key, rulesets] : required) files.push_back(without_key(log, key));
-  const auto results = official_checks(python, arguments("compliance", "2.0.0,4.0.0,5.0.0", files));
-  ASSERT_EQ(results.size(), files.size() * all.size());
+  std::vector<fs::path> same;
+  std::vector<fs::path> different;
+  for (const auto& [key, rulesets] : required) (rulesets == all ? same : different).push_back(without_key(log, key));
+  auto results = official_checks(python, arguments("compliance", "5.0.0", same));
+  const auto by_ruleset = official_checks(python, arguments("compliance", "2.0.0,4.0.0,5.0.0", different));
+  results.insert(results.end(), by_ruleset.begin(), by_ruleset.end());
+  ASSERT_EQ(results.size(), same.size() + different.size() * all.size());
   for (const nlohmann::json& result : results) {
     const std::string key = fs::path(result.at("file").get<std::string>()).filename().string().substr(std::string("without_").size());
     const bool asked_for = required.at(key).count(result.at("ruleset").get<std::string>()) > 0;

@@ -48,7 +48,12 @@ TEST(ProgramFaults, ABadRowFoundInTheRunEndsTheLog) {
 }
 
 TEST(ProgramFaults, MetricsThatDoNotFitTheDiskEndTheRunWithAWholeLog) {
-  const TrainedRun run = train("full-metrics", small_run(small_data()) + " --max-steps 2000 --micro-batch 16", small_disk(64));
+  // A line a step of some 230 bytes, in the file at each evaluation; the log of so small a model takes a quarter of the limit.
+  const TrainedRun run = train("full-metrics",
+                               small_run(small_data()) +
+                                   " --layers 1 --hidden 16 --intermediate 16 --threads 1 --max-steps 2000 "
+                                   "--eval-every-samples 640 --eval-samples 16 --target-accuracy 1",
+                               small_disk(64));
   EXPECT_EQ(run.status, 4) << run.output;
   run.expect_one_stop("aborted");
   EXPECT_NE(run.output.find("cannot write to " + (run.out / "metrics.jsonl").string()), std::string::npos) << run.output;

@@ -73,17 +73,16 @@ TEST(ProgramMasks, MicroBatchesWithoutMaskAreCountedOverAllRanks) {
     if (i % 3 == 0) sample.masked_labels = sample.masked_labels.first(0);
     return sample;
   });
-  for (const std::string precision : {"f32", "bf16"}) {
-    // 30 steps of one row, and of six rows on one and two ranks: 30 and 180 rows.
-    for (const auto& [global, launcher, count] : {std::tuple{1, std::string(), 10}, {6, std::string(), 60}, {6, mpirun(2), 60}}) {
-      const TrainedRun run = train(
-          "masks",
-          fmt::format("{} --precision {} --micro-batch 1 --max-steps 30 --global-batch {} --threads 1", model_run(data), precision, global),
-          launcher);
-      ASSERT_EQ(run.status, 0) << run.output;
-      EXPECT_EQ(run.report()["micro_batches_without_mask"], count) << precision << " " << global << " " << launcher;
-      for (const auto& step : run.step_metrics()) EXPECT_TRUE(step["loss"].is_number() && step["grad_norm"].is_number()) << step;
-    }
+  // Each row once, in steps of one row and of six on one and two ranks.
+  for (const auto& [precision, global, launcher] :
+       {std::tuple{"bf16", 1, std::string()}, {"f32", 6, std::string()}, {"f32", 6, mpirun(2)}}) {
+    const TrainedRun run = train("masks",
+                                 fmt::format("{} --precision {} --micro-batch 1 --max-steps {} --global-batch {} --threads 1",
+                                             model_run(data), precision, 30 / global, global),
+                                 launcher);
+    ASSERT_EQ(run.status, 0) << run.output;
+    EXPECT_EQ(run.report()["micro_batches_without_mask"], 10) << precision << " " << global << " " << launcher;
+    for (const auto& step : run.step_metrics()) EXPECT_TRUE(step["loss"].is_number() && step["grad_norm"].is_number()) << step;
   }
 }
 

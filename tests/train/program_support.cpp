@@ -66,9 +66,20 @@ const fs::path& work_folder() {
 fs::path synth_data(const std::string& extra) {
   const fs::path data = work_folder() / fmt::format("data{:x}", std::hash<std::string>{}(extra));
   if (!fs::exists(data)) {
-    EXPECT_EQ(run_command(fmt::format("{} data synth --out {} {}", FLASHBERT_PROGRAM, data.string(), extra)).status, 0);
+    const CommandResult made = run_command(fmt::format("{} data synth --out {} {}", FLASHBERT_PROGRAM, data.string(), extra));
+    EXPECT_EQ(made.status, 0) << made.output;
+    std::ofstream(data / "said.txt") << made.output;
   }
   return data;
+}
+
+double best_accuracy(const fs::path& data) {
+  std::ifstream said(data / "said.txt");
+  for (std::string line; std::getline(said, line);) {
+    if (line.starts_with("best possible masked-LM accuracy")) return std::stod(line.substr(line.rfind(' ')));
+  }
+  ADD_FAILURE() << "data synth told no best accuracy";
+  return 0.0;
 }
 
 fs::path small_data() { return synth_data("--samples 2000 --eval-samples 200 --shards 2"); }

@@ -28,6 +28,9 @@ const std::filesystem::path& work_folder();
 /// Shards of `data synth` with these options, made once: <folder>/train and <folder>/eval.
 std::filesystem::path synth_data(const std::string& extra = "");
 
+/// What `data synth` said to be the best possible accuracy on the evaluation samples of synth_data(extra), to four digits.
+double best_accuracy(const std::filesystem::path& data);
+
 /// A few such shards for tests that look at anything but learning.
 std::filesystem::path small_data();
 
