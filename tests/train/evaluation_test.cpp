@@ -29,29 +29,30 @@ void expect_counts(const EvaluationResult& got, const nlohmann::json& want, std:
   EXPECT_NEAR(got.nsp_loss, want["nsp_loss"].get<double>(), 1e-6 * want["nsp_loss"].get<double>());
 }
 
-TEST(GoldenEvaluation, CountsAreThoseOfDoublePrecisionForAnyBatchBetweenSteps) {
-  FLASHBERT_SHARED_OR_SKIP(shared);
-  for (const auto& [name, samples] : {std::pair{"tiny", 16}, std::pair{"deep", 8}}) {
-    const auto folder = shared / "golden" / name;
-    const auto steps = read_json(folder / "steps.json")["f64"]["steps"];
-    TrainingFixture fixture(golden_options(folder, samples));
-    fixture.load(folder / "init.safetensors");
-    for (int s = 0; s < 5; ++s) {
-      const auto& want = steps[static_cast<std::size_t>(s)];
-      ASSERT_GT(want["mlm_correct"], 0);
-      for (const std::int64_t micro : {8, 3, 1}) {
-        expect_counts(fixture.engine->evaluate(load_evaluation(fixture.data, 0, micro, 0, 1, {})), want, samples, s);
-      }
-      static_cast<void>(fixture.step());
+class GoldenEvaluationOf : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(GoldenEvaluationOf, CountsAreThoseOfDoublePrecisionForAnyBatchBetweenSteps) {
+  FLASHBERT_GOLDEN_OR_SKIP(folder, GetParam());
+  const auto steps = read_json(folder / "steps.json")["f64"]["steps"];
+  const std::int64_t samples = std::string(GetParam()) == "tiny" ? 16 : 8;
+  TrainingFixture fixture(golden_options(folder, samples));
+  fixture.load(folder / "init.safetensors");
+  for (int s = 0; s < 5; ++s) {
+    const auto& want = steps[static_cast<std::size_t>(s)];
+    ASSERT_GT(want["mlm_correct"], 0);
+    for (const std::int64_t micro : {8, 3, 1}) {
+      expect_counts(fixture.engine->evaluate(load_evaluation(fixture.data, 0, micro, 0, 1, {})), want, samples, s);
     }
+    static_cast<void>(fixture.step());
   }
 }
+INSTANTIATE_TEST_SUITE_P(Models, GoldenEvaluationOf, ::testing::Values("small", "tiny", "deep"),
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST(GoldenEvaluation, CountsAreThoseOfDoublePrecisionOnAnyNumberOfRanks) {
-  FLASHBERT_SHARED_OR_SKIP(shared);
-  const auto folder = shared / "golden/tiny";
+  FLASHBERT_GOLDEN_OR_SKIP(folder, "small");
   const auto want = read_json(folder / "steps.json")["f64"]["steps"][0];
-  const auto options = golden_options(folder, 16);
+  const auto options = golden_options(folder, 8);
   for (const int size : {1, 2, 3}) {
     ThreadRanks ranks(size);
     ranks.run([&](Communicator& communicator) {
@@ -63,12 +64,12 @@ TEST(GoldenEvaluation, CountsAreThoseOfDoublePrecisionOnAnyNumberOfRanks) {
       Engine engine({.model = options.model,
                      .optimizer = options.optimizer,
                      .compute = setup.compute,
-                     .capacity = {.sequences = 5, .tokens = 5 * data.seq_len, .masked = 5 * data.max_predictions, .seq_len = data.seq_len},
+                     .capacity = {.sequences = 3, .tokens = 3 * data.seq_len, .masked = 3 * data.max_predictions, .seq_len = data.seq_len},
                      .use = Parameters::Use::kInference,
-                     .global_batch = 16},
+                     .global_batch = 8},
                     *setup.ops, communicator);
       load_checkpoint(folder / "init.safetensors", engine.model().parameters(), *setup.ops);
-      expect_counts(engine.evaluate(load_evaluation(data, 0, 5, communicator.rank(), size, {})), want, 16, 0);
+      expect_counts(engine.evaluate(load_evaluation(data, 0, 3, communicator.rank(), size, {})), want, 8, 0);
     });
   }
 }

@@ -18,8 +18,7 @@ struct ProgramCase {
 /// What test lists show.
 void PrintTo(const ProgramCase& c, std::ostream* out) { *out << c.folder << ", " << c.layout << ", micro-batch " << c.micro_batch; }
 
-TrainedRun train_golden(const fs::path& golden, const ProgramCase& c, const std::string& precision) {
-  const fs::path folder = golden / c.folder;
+TrainedRun train_golden(const fs::path& folder, const ProgramCase& c, const std::string& precision) {
   return train(
       fmt::format("golden-{}-{}-{}-{}", c.folder, c.layout, c.micro_batch, precision),
       fmt::format("--model {0}/config.json --hidden-dropout 0 --attention-dropout 0 --init {0}/init.safetensors --train-data {0}/{1} "
@@ -31,10 +30,9 @@ TrainedRun train_golden(const fs::path& golden, const ProgramCase& c, const std:
 class ProgramGolden : public ::testing::TestWithParam<ProgramCase> {};
 
 TEST_P(ProgramGolden, FiveStepsInF32AreThoseOfDoublePrecision) {
-  FLASHBERT_SHARED_OR_SKIP(shared);
   const ProgramCase& c = GetParam();
-  const fs::path folder = shared / "golden" / c.folder;
-  const TrainedRun run = train_golden(shared / "golden", c, "f32");
+  FLASHBERT_GOLDEN_OR_SKIP(folder, c.folder);
+  const TrainedRun run = train_golden(folder, c, "f32");
   ASSERT_EQ(run.status, 0) << run.output;
   const auto want = read_json(folder / "steps.json")["f64"]["steps"];
   const auto got = run.step_metrics();
@@ -67,10 +65,9 @@ TEST_P(ProgramGolden, FiveStepsInF32AreThoseOfDoublePrecision) {
 }
 
 TEST_P(ProgramGolden, TheFirstStepInBf16StaysWithinItsRounding) {
-  FLASHBERT_SHARED_OR_SKIP(shared);
   const ProgramCase& c = GetParam();
-  const fs::path folder = shared / "golden" / c.folder;
-  const TrainedRun run = train_golden(shared / "golden", c, "bf16");
+  FLASHBERT_GOLDEN_OR_SKIP(folder, c.folder);
+  const TrainedRun run = train_golden(folder, c, "bf16");
   ASSERT_EQ(run.status, 0) << run.output;
   if (run.report()["precision"] != "bf16") GTEST_SKIP() << "this processor has no products of bf16";
   const auto want = read_json(folder / "steps.json")["f64"]["steps"][0];
@@ -81,7 +78,8 @@ TEST_P(ProgramGolden, TheFirstStepInBf16StaysWithinItsRounding) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Runs, ProgramGolden,
-                         ::testing::Values(ProgramCase{"tiny", "shard_fixed", 16, 16}, ProgramCase{"tiny", "shard_fixed", 16, 1},
+                         ::testing::Values(ProgramCase{"small", "shard_fixed", 8, 8}, ProgramCase{"small", "shard_varlength", 8, 4},
+                                           ProgramCase{"tiny", "shard_fixed", 16, 16}, ProgramCase{"tiny", "shard_fixed", 16, 1},
                                            ProgramCase{"tiny", "shard_varlength", 16, 16}, ProgramCase{"tiny", "shard_varlength", 16, 1},
                                            ProgramCase{"deep", "shard_fixed", 8, 8}, ProgramCase{"deep", "shard_fixed", 8, 1},
                                            ProgramCase{"deep", "shard_varlength", 8, 8}, ProgramCase{"deep", "shard_varlength", 8, 1}),

@@ -8,10 +8,12 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/safetensors.h"
+#include "support/shared_data.h"
 #include "train/checkpoint.h"
 #include "train/engine.h"
 #include "train/setup.h"
@@ -108,6 +110,23 @@ inline double l2_difference(const ConstTensor& got, const std::vector<double>& w
   for (std::size_t i = 0; i < want.size(); ++i)
     sum += (static_cast<double>(values[i]) - want[i]) * (static_cast<double>(values[i]) - want[i]);
   return std::sqrt(sum);
+}
+
+/// The folder of a training golden: `small` stands in the repository, the others in the shared folder (nothing where that is absent).
+inline std::optional<std::filesystem::path> golden_folder(const std::string& name) {
+  if (name == "small") return std::filesystem::path(FLASHBERT_SOURCE_DIR) / "tests/golden/small";
+  const auto shared = shared_data();
+  if (!shared) return std::nullopt;
+  return *shared / "golden" / name;
+}
+#define FLASHBERT_GOLDEN_OR_SKIP(folder, name)                                                    \
+  const auto folder##_found = ::flashbert::testing::golden_folder(name);                          \
+  if (!folder##_found) GTEST_SKIP() << "no golden " << name << ": FLASHBERT_SHARED is not there"; \
+  const std::filesystem::path folder = *folder##_found
+
+/// Real tokens of a golden batch.
+inline double golden_tokens(const nlohmann::json& steps) {
+  return steps.contains("tokens") ? steps["tokens"].get<double>() : steps["first_f64"]["tokens"].get<double>();
 }
 
 inline nlohmann::json read_json(const std::filesystem::path& path) {
