@@ -7,6 +7,8 @@
 
 namespace flashbert {
 
+std::string device_name(const Context& context) { return context.device() == Device::kCpu ? "cpu" : "cuda"; }
+
 Setup make_setup(const TrainSettings& settings, const Communicator& communicator) {
   Setup setup;
   const int threads = settings.threads > 0 ? static_cast<int>(settings.threads) : communicator.own_cores();
@@ -18,8 +20,8 @@ Setup make_setup(const TrainSettings& settings, const Communicator& communicator
                           : settings.precision == Precision::kF32
                               ? "f32 throughout, as asked"
                               : "f32: this processor has no bf16 products, where bf16 is slower than f32";
-  setup.note =
-      fmt::format("device cpu, {} threads, instruction set {}, precision {}", setup.context->threads(), name_of(setup.context->isa()), why);
+  setup.note = fmt::format("device {}, {} threads, instruction set {}, precision {}", device_name(*setup.context), setup.context->threads(),
+                           name_of(setup.context->isa()), why);
   return setup;
 }
 

@@ -18,6 +18,9 @@ struct Setup {
   std::string note;  ///< what was chosen and why
 };
 
+/// "cpu" or "cuda", as log and report name it.
+std::string device_name(const Context& context);
+
 /// precision bf16 computes in bf16 where the processor has products of bf16, else in f32: a choice, told in the note. Threads 0 = the
 /// communicator's own_cores().
 Setup make_setup(const TrainSettings& settings, const Communicator& communicator);

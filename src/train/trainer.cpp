@@ -350,7 +350,7 @@ class Training {
     report_.ranks = communicator_.size();
     report_.threads = setup_.context->threads();
     report_.precision = std::string(name_of(setup_.compute));
-    report_.device = "cpu";
+    report_.device = device_name(*setup_.context);
     report_.seed = settings_.seed;
     write_whole_file(out / "report.json", report_json(report_));
     const std::string text = report_text(report_);
