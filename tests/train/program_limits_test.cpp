@@ -64,6 +64,19 @@ TEST(ProgramLimits, EvalAtStartAddsThePointBeforeTheFirstStep) {
   EXPECT_EQ(with.report()["digest"], without.report()["digest"]);  // looking changes nothing
 }
 
+TEST(ProgramLimits, AnEvaluationOffTheScheduleIsToldButEndsNoClosedRunWithSuccess) {
+  const std::string options = tiny_run() + tiny_evaluation() + " --eval-every-samples 1000 --max-steps 2 --target-accuracy 0 ";
+  const TrainedRun open = train("off-schedule-open", options);
+  EXPECT_EQ(open.status, 0) << open.output;
+  open.expect_one_stop("success");
+  const TrainedRun closed = train("off-schedule-closed", options +
+                                                             " --submission-division closed --submission-org example "
+                                                             "--submission-status research --submission-platform cpu");
+  EXPECT_EQ(closed.status, 1) << closed.output;
+  closed.expect_one_stop("aborted");
+  for (const TrainedRun& run : {open, closed}) EXPECT_EQ(samples_of(run.report()["curve"]), (std::vector<std::int64_t>{32}));
+}
+
 TEST(ProgramLimits, ATargetThatIsReachedAtTheStartEndsTheRunWithoutAStep) {
   const TrainedRun run =
       train("reached", tiny_run() + tiny_evaluation() + " --max-steps 5 --target-accuracy 0 --eval-at-start --save-every-steps 1");

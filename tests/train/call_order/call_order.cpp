@@ -42,7 +42,10 @@ void tell_write(int file, std::string_view text) {
   if (!text.starts_with(":::MLLOG") || !path_of(file).ends_with("mllog.txt")) return;
   for (std::size_t at = text.find(kMark); at != std::string_view::npos; at = text.find(kMark, at + 1)) {
     const std::size_t begin = at + kMark.size();
-    tell("record " + std::string(text.substr(begin, text.find('"', begin) - begin)) + "\n");
+    const std::string record(text.substr(begin, text.find('"', begin) - begin));
+    // A thread that touches samples before the clock starts has the time to be seen.
+    if (record == "run_start") ::usleep(200'000);
+    tell("record " + record + "\n");
   }
 }
 
