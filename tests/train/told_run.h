@@ -103,4 +103,8 @@ inline std::vector<std::pair<std::string, std::string>> parameter_names(std::int
   return names;
 }
 
+/// The two runs (told_runs.cpp); they are not started.
+ToldRun deep_run();
+ToldRun flat_run();
+
 }  // namespace flashbert::testing
