@@ -144,13 +144,15 @@ double norm_of(const ConstTensor& tensor) {
   return std::sqrt(sum);
 }
 
-/// Removes all but the newest `keep` saves; names sort by step.
+/// Removes all but the newest `keep` saves; names of equal length sort by step, longer ones are later.
 void prune(const fs::path& folder, std::int64_t keep) {
   std::vector<fs::path> saves;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.is_directory() && entry.path().filename().string().starts_with("step-")) saves.push_back(entry.path());
   }
-  std::sort(saves.begin(), saves.end());
+  std::sort(saves.begin(), saves.end(), [](const fs::path& a, const fs::path& b) {
+    return std::pair(a.native().size(), a.native()) < std::pair(b.native().size(), b.native());
+  });
   for (std::size_t i = 0; i + static_cast<std::size_t>(std::max<std::int64_t>(keep, 1)) < saves.size(); ++i) fs::remove_all(saves[i]);
 }
 

@@ -218,7 +218,7 @@ std::uint64_t Engine::weight_checksum() {
   for_each_master([&](const std::vector<float>& values) {
     std::uint64_t own = 0;
 #pragma omp parallel for reduction(+ : own)
-    for (std::size_t i = 0; i < values.size(); ++i) own += std::bit_cast<std::uint32_t>(values[i]) * (2 * (before + i) + 1);
+    for (std::size_t i = 0; i < values.size(); ++i) own += std::bit_cast<std::uint32_t>(values[i]) * (2 * (before + i) + 3);
     sum += own;
     before += values.size();
   });

@@ -71,7 +71,8 @@ class Engine {
   EvaluationResult evaluate(const std::vector<PackedBatch>& batches);
   /// Lower-case hexadecimal SHA-256 over all fp32 master weights in parameter-table order.
   std::string weight_digest();
-  /// A sum over the bits of all masters and their places: equal weights have equal sums. Much cheaper than the digest; for comparing ranks.
+  /// A sum over the bits of all masters and their places: equal weights have equal sums. Much cheaper than the digest; for comparing ranks
+  /// (factors are odd and at least 3, so that the upper 63 bits, which are compared, see the last bit of any one weight).
   std::uint64_t weight_checksum();
 
  private:

@@ -151,6 +151,9 @@ TEST_F(CheckpointFiles, OnlyTheNewestSavesAreKept) {
   EXPECT_EQ(saves(), (std::set<std::string>{"latest", "step-00000009", "step-00000010", "step-00000011"}));
   save(12, 1);
   EXPECT_EQ(saves(), (std::set<std::string>{"latest", "step-00000012"}));
+  save(99'999'999, 1);
+  save(100'000'000, 1);
+  EXPECT_EQ(saves(), (std::set<std::string>{"latest", "step-100000000"}));
 }
 
 TEST_F(CheckpointFiles, ConfigurationsAreReadKeyByKey) {
