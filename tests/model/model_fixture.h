@@ -66,6 +66,12 @@ inline std::vector<OwnedSample> random_samples(const std::vector<std::size_t>& l
   return samples;
 }
 
+inline std::int64_t masked_of(const std::vector<OwnedSample>& samples) {
+  std::int64_t masked = 0;
+  for (const OwnedSample& sample : samples) masked += static_cast<std::int64_t>(sample.masked_labels.size());
+  return masked;
+}
+
 inline ReferenceBatch reference_batch(const std::vector<OwnedSample>& samples) {
   ReferenceBatch batch;
   for (const OwnedSample& sample : samples) {

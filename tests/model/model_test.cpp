@@ -15,12 +15,6 @@ const std::vector<std::size_t> kLengths = {37, 5, 1, 18, 33, 9};
 constexpr std::uint64_t kFirstIndex = (std::uint64_t{3} << 32) + 6;
 constexpr std::uint64_t kSeed = (std::uint64_t{9} << 32) + 4;
 
-std::int64_t masked_of(const std::vector<OwnedSample>& samples) {
-  std::int64_t masked = 0;
-  for (const OwnedSample& sample : samples) masked += static_cast<std::int64_t>(sample.masked_labels.size());
-  return masked;
-}
-
 double length(const Values& x) {
   double squares = 0.0;
   for (const double value : x) squares += value * value;

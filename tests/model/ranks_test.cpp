@@ -24,12 +24,6 @@ void PrintTo(const RanksCase& c, std::ostream* out) {
        << (c.normalisation == LossNormalisation::kGlobal ? ", global" : ", per rank");
 }
 
-std::int64_t masked_of(const std::vector<OwnedSample>& samples) {
-  std::int64_t masked = 0;
-  for (const OwnedSample& sample : samples) masked += static_cast<std::int64_t>(sample.masked_labels.size());
-  return masked;
-}
-
 double length(const NamedValues& gradients) {
   double squares = 0.0;
   for (const auto& [name, values] : gradients) {

@@ -74,8 +74,7 @@ TEST(ModelUpdate, FourUpdatesWithUnusualSettingsAreThoseOfDoublePrecision) {
   const GoldenTolerance tolerance = golden_tolerance(config_of(kShape), 64.0, unit_roundoff(Dtype::kF32), kSteps);
   for (int step = 0; step < kSteps; ++step) {
     const auto samples = random_samples({20, 7, 33, 4}, 40 + static_cast<std::uint64_t>(step), 4 * static_cast<std::uint64_t>(step));
-    std::int64_t masked = 0;
-    for (const OwnedSample& sample : samples) masked += static_cast<std::int64_t>(sample.masked_labels.size());
+    const std::int64_t masked = masked_of(samples);
     const double norm = want.step(step, samples, {.seed = kSeed, .mlm_scale = 1.0 / static_cast<double>(masked), .nsp_scale = 1.0 / 4.0});
     ASSERT_GT(norm, 0.5) << "clipping is not at work";
     const StepResult got = model.step(samples, masked, step);
