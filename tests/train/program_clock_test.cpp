@@ -101,8 +101,8 @@ TEST(ProgramSpeed, TheTimeOfTheStepsIsThatOfTheRun) {
   const auto steps_s = report["time"]["steps_s"].get<double>();
   const auto first_s = report["time"]["first_step_s"].get<double>();
   EXPECT_LE(steps_s, run_s);
-  // What is outside of steps is a handful of lines of text, and a busy machine takes its share of both: the bound leaves a stall of half the
-  // steps' time, and still tells steps that were timed by half.
+  // What is outside of steps is a handful of lines of text, and a busy machine takes its share of both: the bound leaves a stall of half
+  // the steps' time, and still tells steps that were timed by half.
   EXPECT_GE(steps_s, 0.6 * run_s);
   EXPECT_LE(first_s, run_s - (steps_s - run.step_metrics()[0]["step_s"].get<double>()));
 }
