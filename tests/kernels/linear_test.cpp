@@ -202,6 +202,25 @@ TEST_P(LinearOp, IsBitEqualForAnyThreadCount) {
   }
 }
 
+TEST_P(LinearOp, WeightAndBiasGradientsCountEveryRowOfLongBatches) {
+  // Sums of ones are exact in any order; rows around and above the chunks in which long sums are cut.
+  constexpr std::int64_t kIn = 40;
+  constexpr std::int64_t kOut = 24;
+  for (const std::int64_t rows : {2016, 2048, 2080, 4128}) {
+    for (const Accumulate accumulate : {Accumulate::kOverwrite, Accumulate::kAdd}) {
+      const DeviceTensor dy = typed({rows, kOut}, std::vector<double>(static_cast<std::size_t>(rows * kOut), 1.0));
+      const DeviceTensor x = typed({rows, kIn}, std::vector<double>(static_cast<std::size_t>(rows * kIn), 1.0));
+      const DeviceTensor dweight = f32({kOut, kIn}, std::vector<double>(kOut * kIn, 3.0));
+      const DeviceTensor dbias = f32({kOut}, std::vector<double>(kOut, 5.0));
+      ops().linear_weight_gradient({.dweight = dweight, .dbias = dbias, .dy = dy, .x = x, .accumulate = accumulate});
+      const double old = accumulate == Accumulate::kAdd ? 1.0 : 0.0;
+      const auto count = static_cast<double>(rows);
+      EXPECT_EQ(dweight.values(), std::vector<double>(kOut * kIn, count + 3.0 * old)) << rows;
+      EXPECT_EQ(dbias.values(), std::vector<double>(kOut, count + 5.0 * old)) << rows;
+    }
+  }
+}
+
 FLASHBERT_FOR_DEVICES_AND_DTYPES(LinearOp);
 
 }  // namespace
