@@ -219,5 +219,21 @@ TEST(ReadShard, RefusesAnInputMaskWithHoles) {
               HasSubstr("row 1 has an input_mask that is not ones followed by zeros: 1 at position 2"));
 }
 
+TEST(ReadShard, RefusesAnInputMaskOfOtherNumbersThanOneAndZero) {
+  const TestFolder folder;
+  const fs::path file = folder / "part_00000_of_00001.hdf5";
+  for (const std::int8_t value : {std::int8_t{2}, std::int8_t{-1}}) {
+    testing::write_one(file, small_sample(), WrittenLayout::kFixed);
+    std::vector<std::int8_t> mask(2 * testing::kTestSeqLen, 0);
+    std::fill_n(mask.begin(), 7, std::int8_t{1});
+    std::fill_n(mask.begin() + testing::kTestSeqLen, 7, std::int8_t{1});
+    mask[3] = value;
+    testing::replace_dataset(file, "input_mask", H5T_STD_I8LE, {2, testing::kTestSeqLen}, mask.data());
+    EXPECT_THAT(message_of<InputError>([&] { read_shard(inspect_shard(file), kLimits); }),
+                HasSubstr(fmt::format("row 0 has an input_mask that is not ones followed by zeros: {} at position 3", value)));
+    fs::remove(file);
+  }
+}
+
 }  // namespace
 }  // namespace flashbert
