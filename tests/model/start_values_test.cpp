@@ -109,6 +109,23 @@ TEST(StartValues, AreIndependentBetweenTensorsSeedsAndRows) {
   }
 }
 
+TEST(StartValues, AreThoseOfThePublishedRule) {
+  // docs/metrics.md: Box-Muller from two words of Philox; counter (element low, element high, parameter, draw), key seed xor constant. The
+  // word embeddings are parameter 0.
+  constexpr std::uint64_t kSeed = (std::uint64_t{6} << 32) + 3;
+  const Values words = start_values(kSeed).at("bert.embeddings.word_embeddings.weight");
+  for (std::uint32_t element = 0; element < 500; ++element) {
+    for (std::uint32_t draw = 0;; ++draw) {
+      const auto random = reference::philox4x32({element, 0, 0, draw}, kSeed ^ 0x9d6c5f1e2b37a481ULL);
+      const double radius = std::sqrt(-2.0 * std::log((random[0] + 0.5) / 4294967296.0));
+      const double value = radius * std::cos(2.0 * std::numbers::pi * ((random[1] + 0.5) / 4294967296.0));
+      if (std::abs(value) >= 2.0) continue;
+      ASSERT_EQ(words[element], static_cast<double>(static_cast<float>(0.02 * value))) << element;
+      break;
+    }
+  }
+}
+
 TEST(StartValues, AreTheSameForTheSameSeed) { EXPECT_EQ(start_values(3), start_values(3)); }
 
 }  // namespace

@@ -258,6 +258,11 @@ TEST_F(CheckpointFiles, ConvertedFoldersTellTheShapeThatTheSourceHas) {
   const auto told = config_after(folder_ / "model.json");
   EXPECT_EQ(told["num_attention_heads"], 5);
   EXPECT_EQ(told["hidden_dropout_prob"], 0.2);
+  // A vocabulary that was cut is the configuration's too, whatever the source's tells.
+  static_cast<void>(convert_checkpoint(folder_ / "in.safetensors", folder_ / "cut/",
+                                       {.format = "huggingface", .vocab_size = 60, .model = folder_ / "model.json", .overwrite = true}));
+  std::ifstream cut(folder_ / "cut/config.json");
+  EXPECT_EQ(nlohmann::json::parse(cut)["vocab_size"], 60);
 }
 
 TEST_F(CheckpointFiles, SummariesTellShapesTypesAndNorms) {
