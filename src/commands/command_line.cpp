@@ -98,6 +98,7 @@ ExitCode run_command_line(int argc, char** argv, Communicator& communicator) {
   add_data_command(app, action);
   add_checkpoint_command(app, action);
   add_bench_command(app, action);
+  add_report_command(app, action);
   add_log_level(app, log_level);
   allow_extras_everywhere(app);
   std::vector<std::string> arguments = plain_arguments(app, std::vector<std::string>(argv + std::min(argc, 1), argv + argc));

@@ -26,6 +26,7 @@ void add_eval_command(CLI::App& app, Action& action);
 void add_data_command(CLI::App& app, Action& action);
 void add_checkpoint_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);
+void add_report_command(CLI::App& app, Action& action);
 
 /// A whole-number option of at least `low`, read by the rules of numbers.h; its default is the value it has now.
 void add_count(CLI::App& command, const std::string& name, std::int64_t& value, std::int64_t low, const std::string& help);
