@@ -13,9 +13,9 @@ namespace fs = std::filesystem;
 
 struct ReportArguments {
   std::vector<std::string> paths;
-  std::string ruleset = "5.0.0", rules_ruleset = "5.0.0";
+  std::string ruleset = "5.0.0";
   std::int64_t global_batch = 0;
-  bool json = false, rules_json = false, plain = false, train_samples = false;
+  bool json = false, plain = false, train_samples = false;
 };
 
 /// Logs of all paths once each, in the order given; sets likewise.
@@ -70,13 +70,13 @@ ExitCode report(const ReportArguments& arguments) {
 void add_rules(CLI::App& command, const std::shared_ptr<ReportArguments>& arguments, Action& action) {
   CLI::App* const rules = command.add_subcommand("rules", "What a ruleset asks for: records, evaluation points, reference convergence");
   rules->footer("Example: flashbert report rules --global-batch 448 --ruleset 2.1.0");
-  rules->add_option("--ruleset", arguments->rules_ruleset, "ruleset of the round, 1.0.0 to 5.0.0")->default_str("5.0.0");
+  rules->add_option("--ruleset", arguments->ruleset, "ruleset of the round, 1.0.0 to 5.0.0")->default_str("5.0.0");
   add_count(*rules, "--global-batch", arguments->global_batch, 0, "samples an update; 0 = list all reference points");
-  rules->add_flag("--json", arguments->rules_json, "one JSON document on standard output");
+  rules->add_flag("--json", arguments->json, "one JSON document on standard output");
   rules->callback([arguments, &action] {
     action = [arguments](CommandContext& /*context*/) {
-      const Ruleset ruleset = parse_ruleset("--ruleset", arguments->rules_ruleset);
-      if (arguments->rules_json) {
+      const Ruleset ruleset = parse_ruleset("--ruleset", arguments->ruleset);
+      if (arguments->json) {
         fmt::print("{}\n", rules_json(ruleset, arguments->global_batch).dump());
       } else {
         fmt::print("{}", rules_text(ruleset, arguments->global_batch));

@@ -101,7 +101,10 @@ Json rcp_json(const SetConvergence& rcp, Ruleset ruleset) {
 }
 
 std::string shown(const std::optional<double>& value, const char* unit, int digits) {
-  return value ? fmt::format("{:.{}f}{}", *value, digits, unit) : "-";
+  if (!value) return "-";
+  const double scale = std::pow(10.0, digits);
+  const double rounded = std::nearbyint(*value * scale) / scale + 0.0;  // + 0.0: no "-0.0"
+  return fmt::format("{:.{}f}{}", rounded, digits, unit);
 }
 
 std::string finding_text(const char* kind, const LogFinding& finding) {
@@ -152,7 +155,7 @@ std::string curve_picture(const RunFigures& figures) {
     if (drawable) curve.points.emplace_back(static_cast<std::int64_t>(*evaluation.samples), *evaluation.accuracy);
   }
   std::sort(curve.points.begin(), curve.points.end());
-  return curve.points.empty() ? std::string() : "\nmasked-LM accuracy\n" + plot_text(curve);
+  return curve.points.empty() ? std::string() : fmt::format("\n{}", plot_text(curve));
 }
 
 }  // namespace

@@ -86,9 +86,6 @@ class Judge {
     if (!key_seen("eval_accuracy")) reached_ = true;  // said already
     if (!reached_) failures_.add("eval_accuracy", "target", 0, target_message());
     if (by_key_.contains("weights_initialization") && key_seen("weights_initialization")) check_tensors();
-    if (log_.record_count == 0) {
-      failures_.add("log", "empty", 0, "there is no MLPerf record (':::MLLOG {...}') in the file; is it a log, and was it written to?");
-    }
     LogVerdict result{.compliant = false, .failures = failures_.all(), .warnings = std::move(warnings_)};
     result.compliant = result.failures.empty();
     return result;
@@ -303,6 +300,11 @@ Division division_of(const MlperfLog& log) {
 }
 
 LogVerdict judge_log(const MlperfLog& log, Ruleset ruleset) {
+  if (log.record_count == 0) {
+    return {.compliant = false,
+            .failures = {{"log", "there is no MLPerf record (':::MLLOG {...}') in the file; is it a log, and was it written to?", 0}},
+            .warnings = log.invisible};
+  }
   const LogRecord* const benchmark = first_of(log, "submission_benchmark");
   if (benchmark != nullptr && is_other_benchmark(text_of(benchmark->value))) {
     return {.compliant = false,
@@ -313,7 +315,7 @@ LogVerdict judge_log(const MlperfLog& log, Ruleset ruleset) {
             .warnings = {}};
   }
   LogVerdict verdict = Judge(log, ruleset).verdict();
-  for (LogFinding& trap : find_traps(log, ruleset)) verdict.warnings.push_back(std::move(trap));
+  for (LogFinding& trap : find_traps(log)) verdict.warnings.push_back(std::move(trap));
   return verdict;
 }
 

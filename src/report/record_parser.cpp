@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -40,26 +41,40 @@ std::string utf8_of_latin1(std::string_view text) {
 constexpr std::string_view kWordMark = "\\u0001word:";
 constexpr std::string_view kParsedMark = "\u0001word:";
 
-/// NaN, Infinity and -Infinity outside of strings become marked strings, since no strict parser takes them.
+/// The word that stands at a place outside of strings for a number that no strict parser takes, and how long it is in the text.
+struct NumberWord {
+  std::string_view word;
+  std::size_t length = 0;
+};
+NumberWord number_word(std::string_view text) {
+  for (const std::string_view word : {"NaN", "-Infinity", "Infinity"}) {
+    if (text.starts_with(word)) return {word, word.size()};
+  }
+  if (text.empty() || std::string_view("-0123456789").find(text.front()) == std::string_view::npos) return {};
+  const std::size_t length = std::min(text.find_first_not_of("+-.eE0123456789"), text.size());
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + length, value);
+  if (error != std::errc::result_out_of_range || end != text.data() + length) return {{}, length};
+  return {text.front() == '-' ? "-Infinity" : "Infinity", length};
+}
+
+/// NaN, Infinity and numbers too large for a double become marked strings outside of strings, since no strict parser takes them.
 std::string with_marked_words(std::string_view text) {
   std::string result;
-  bool in_string = false;
   for (std::size_t i = 0; i < text.size();) {
-    if (in_string && text[i] == '\\' && i + 1 < text.size()) {
-      result += text.substr(i, 2);
-      i += 2;
-      continue;
+    std::size_t taken = 1;
+    if (text[i] == '"') {
+      while (i + taken < text.size() && text[i + taken] != '"') taken += text[i + taken] == '\\' ? 2 : 1;
+      taken = std::min(taken + 1, text.size() - i);
+      result += text.substr(i, taken);
+    } else if (const NumberWord number = number_word(text.substr(i)); !number.word.empty()) {
+      taken = number.length;
+      result += fmt::format("\"{}{}\"", kWordMark, number.word);
+    } else {
+      taken = std::max<std::size_t>(number.length, 1);
+      result += text.substr(i, taken);
     }
-    if (text[i] == '"') in_string = !in_string;
-    std::size_t taken = 0;
-    for (const std::string_view word : {"NaN", "-Infinity", "Infinity"}) {
-      if (in_string || !text.substr(i).starts_with(word)) continue;
-      result += fmt::format("\"{}{}\"", kWordMark, word);
-      taken = word.size();
-      break;
-    }
-    if (taken == 0) result += text[i];
-    i += taken == 0 ? 1 : taken;
+    i += taken;
   }
   return result;
 }
@@ -84,7 +99,6 @@ Json parse_json(std::string_view text) {
   const std::string latin1 = utf8_of_latin1(text);
   json = Json::parse(latin1, nullptr, false);
   if (!json.is_discarded()) return json;
-  if (text.find("NaN") == std::string_view::npos && text.find("Infinity") == std::string_view::npos) return json;
   json = Json::parse(with_marked_words(latin1), nullptr, false);
   if (!json.is_discarded()) restore_words(json);
   return json;

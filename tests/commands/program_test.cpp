@@ -94,8 +94,8 @@ TEST_F(Program, SaysWhatItIs) {
 }
 
 TEST_F(Program, EveryCommandHasHelpWithAnExample) {
-  for (const char* const command :
-       {"train", "eval", "data synth", "data inspect", "checkpoint inspect", "checkpoint convert", "bench gemm"}) {
+  for (const char* const command : {"train", "eval", "data synth", "data inspect", "checkpoint inspect", "checkpoint convert", "bench gemm",
+                                    "report", "report rules"}) {
     const Outcome outcome = run(std::string(command) + " --help");
     EXPECT_EQ(outcome.exit_code, 0) << command;
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("Example"), HasSubstr("--log-level"))) << command;
