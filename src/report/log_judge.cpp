@@ -67,7 +67,7 @@ struct RunState {
 /// The records of one key.
 struct Seen {
   std::int64_t count = 0, last_line = 0;
-  Json first_value;
+  const LogRecord* first = nullptr;
   bool all_same = true;
 };
 
@@ -98,8 +98,8 @@ class Judge {
     Seen& seen = seen_[record.key];
     const bool first = seen.count++ == 0;
     seen.last_line = record.line;
-    if (first) seen.first_value = record.value;
-    seen.all_same = seen.all_same && same_value(seen.first_value, record.value);
+    if (first) seen.first = &record;
+    seen.all_same = seen.all_same && same_value(seen.first->value, record.value);
     // Of the submission_* keys the official checker looks at the first record only.
     if (first || !record.key.starts_with("submission_")) {
       for (const KeyRule* rule : rules->second) check_record(*rule, record);

@@ -18,7 +18,7 @@ struct Mentions {
 };
 
 /// One MLPerf record of a log.
-struct LogRecord {
+struct LogRecord {        // NOLINT(bugprone-exception-escape): clang-tidy takes the JSON library's debug checks for a throwing move
   std::int64_t line = 0;  ///< of the file, from 1
   double time_ms = 0.0;
   std::string key;

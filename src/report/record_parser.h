@@ -10,7 +10,7 @@ namespace flashbert {
 
 /// What stands behind the mark of a record, read as the official parser reads it: Latin-1 where it is no UTF-8, NaN and Infinity for
 /// numbers, the time as a number or as text. `error` says in words why a record cannot be read; empty where it can.
-struct ParsedRecord {
+struct ParsedRecord {  // NOLINT(bugprone-exception-escape): as LogRecord
   LogRecord record;
   std::string error;
 };

@@ -17,6 +17,7 @@ constexpr std::size_t kMostNotConverged = 1;
 std::optional<double> mean_of(const std::vector<const JudgedRun*>& runs,
                               const std::function<std::optional<double>(const JudgedRun&)>& value) {
   std::vector<double> values;
+  values.reserve(runs.size());
   for (const JudgedRun* run : runs) values.push_back(run->convergence.converged ? value(*run).value_or(HUGE_VAL) : HUGE_VAL);
   const auto mean = olympic_mean(std::move(values));
   return mean && std::isfinite(*mean) ? mean : std::nullopt;
@@ -30,9 +31,9 @@ std::string reason_of(RcpVerdict verdict, const RcpReference& reference, double 
   if (reference.match == RcpMatch::kAbove) {
     return fmt::format("no reference point at or above batch {:.0f}; run the reference 20 times at this batch and submit the point", batch);
   }
-  const std::string found = fmt::format(
-      "mean {:.0f} samples, the reference's at batch {:.0f}{} is {:.0f} and at least {:.0f} pass", samples, reference.global_batch,
-      reference.match == RcpMatch::kInterpolated ? " (interpolated)" : "", reference.mean, reference.min_mean);
+  std::string found = fmt::format("mean {:.0f} samples, the reference's at batch {:.0f}{} is {:.0f} and at least {:.0f} pass", samples,
+                                  reference.global_batch, reference.match == RcpMatch::kInterpolated ? " (interpolated)" : "",
+                                  reference.mean, reference.min_mean);
   if (verdict == RcpVerdict::kPass) return found;
   if (verdict == RcpVerdict::kMissing) return found + "; below the smallest point a faster set needs one of its own: submit it";
   return found + "; converging faster than the reference is no merit here: check data, seeds and evaluation, or use a larger batch";
