@@ -52,7 +52,8 @@ void expect_convergence(const SetScore& score, const json& want, const std::stri
 TEST(JudgedData, PublishedRunsHaveTheirVerdictsAndFigures) {
   FLASHBERT_SHARED_OR_SKIP(shared);
   const fs::path folder = shared / "data/results-v2.1";
-  for (const auto& [set, content] : read_json(folder / "expected.json").at("folders").items()) {
+  const auto expected = read_json(folder / "expected.json");
+  for (const auto& [set, content] : expected.at("folders").items()) {
     for (const auto& [name, want] : content.at("runs").items()) {
       const std::string what = set + "/" + name;
       for (const auto& [ruleset, verdict] : want.at("compliance").items()) {
@@ -74,7 +75,8 @@ TEST(JudgedData, PublishedRunsHaveTheirVerdictsAndFigures) {
 TEST(JudgedData, PublishedSetsHaveTheirScores) {
   FLASHBERT_SHARED_OR_SKIP(shared);
   const fs::path folder = shared / "data/results-v2.1";
-  for (const auto& [set, content] : read_json(folder / "expected.json").at("folders").items()) {
+  const auto expected = read_json(folder / "expected.json");
+  for (const auto& [set, content] : expected.at("folders").items()) {
     for (const auto& [ruleset, want] : content.at("rcp").items()) {
       const SetScore score = scored(folder / set, ruleset);
       expect_near(figure(score.olympic_minutes), content.at("olympic_mean_minutes"), set);
@@ -88,7 +90,8 @@ TEST(JudgedData, PublishedSetsHaveTheirScores) {
 TEST(JudgedData, VariantsHaveTheOfficialVerdictInEveryRuleset) {
   FLASHBERT_SHARED_OR_SKIP(shared);
   const fs::path folder = shared / "data/logs/variants";
-  for (const auto& [name, want] : read_json(folder / "expected.json").at("variants").items()) {
+  const auto expected = read_json(folder / "expected.json");
+  for (const auto& [name, want] : expected.at("variants").items()) {
     for (const auto& [ruleset, verdict] : want.at("all_rulesets").items()) {
       EXPECT_EQ(judged(folder / name, ruleset).verdict.compliant, verdict == "pass") << name << " " << ruleset;
     }
@@ -105,7 +108,8 @@ TEST(JudgedData, VariantsHaveTheOfficialVerdictInEveryRuleset) {
 TEST(JudgedData, SyntheticSetsHaveTheOfficialConvergence) {
   FLASHBERT_SHARED_OR_SKIP(shared);
   const fs::path folder = shared / "data/logs/rcp";
-  for (const auto& [set, content] : read_json(folder / "expected.json").at("sets").items()) {
+  const auto expected = read_json(folder / "expected.json");
+  for (const auto& [set, content] : expected.at("sets").items()) {
     for (const auto& [ruleset, want] : content.at("verdicts").items()) {
       expect_convergence(scored(folder / set, ruleset), want, set + " " + ruleset);
     }
@@ -142,7 +146,8 @@ TEST(JudgedData, ReferenceTableHasTheOfficialNumbers) {
 
 TEST(JudgedData, EvaluationScheduleIsExact) {
   FLASHBERT_SHARED_OR_SKIP(shared);
-  for (const json& row : read_json(shared / "data/logs/eval_schedule.json").at("rows")) {
+  const auto schedule = read_json(shared / "data/logs/eval_schedule.json");
+  for (const json& row : schedule.at("rows")) {
     const auto batch = row.at("global_batch_size").get<std::int64_t>();
     const std::int64_t interval = mlperf_evaluation_interval(batch);
     EXPECT_EQ(interval, row.at("interval_samples")) << row;
