@@ -64,12 +64,8 @@ class Builder {
     vector(scope + "LayerNorm.bias", slashes(scope) + "LayerNorm/beta", beta, hidden, InitialValue::kZero);
   }
   void dense(const std::string& scope, std::size_t weight, std::size_t bias, std::int64_t out, std::int64_t in, std::int64_t row = 0) {
-    parameters_.push_back({.name = scope + "weight",
-                           .tensorflow_name = slashes(scope) + "kernel",
-                           .shape = {out, in},
-                           .transposed_in_tensorflow = true,
-                           .block = weight,
-                           .block_row = row});
+    parameters_.push_back(
+        {.name = scope + "weight", .tensorflow_name = slashes(scope) + "kernel", .shape = {out, in}, .block = weight, .block_row = row});
     vector(scope + "bias", slashes(scope) + "bias", bias, out, InitialValue::kZero, row);
   }
   void vector(std::string name, std::string tensorflow_name, std::size_t block, std::int64_t size, InitialValue initial,

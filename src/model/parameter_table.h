@@ -19,7 +19,6 @@ struct ParameterInfo {
   std::string tensorflow_name;  ///< the reference's, used in MLPerf logs
   Shape shape;                  ///< true size, [out, in] for weights
   bool decay = true;            ///< weight decay and trust ratio; false for biases and LayerNorm parameters
-  bool transposed_in_tensorflow = false;
   InitialValue initial = InitialValue::kTruncatedNormal;
   std::size_t block = 0;  ///< where it lies: block and first row
   std::int64_t block_row = 0;
