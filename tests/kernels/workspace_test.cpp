@@ -207,6 +207,99 @@ TEST_P(Workspace, OfProductsCoversThePlannedShapesAndNoLargerOnes) {
   EXPECT_THROW(products(16 * kHidden, 32 * kHidden, 4 * kRows), WorkspaceTooSmall);
 }
 
+TEST_P(Workspace, OfEmbeddingsCoversItsRows) {
+  const std::int64_t booked = cpu::embeddings_scratch_bytes(plan_of(dtype()), context());
+  const std::vector<double> values(kRows * kHidden, 0.5);
+  const std::vector<double> ones(kHidden, 1.0);
+  const std::vector<double> rows(kRows, 1.0);
+  expect_covered("embeddings_forward", booked, [&](const TestDevice& on) {
+    const DeviceTensor ids = make_i32(on, std::vector<std::int32_t>(kRows, 2));
+    const DeviceTensor table(on, dtype(), {5, kHidden}, std::vector<double>(5 * kHidden, 0.5));
+    const DeviceTensor y(on, dtype(), {kRows, kHidden});
+    const DeviceTensor z(on, dtype(), {kRows, kHidden});
+    const DeviceTensor gamma(on, Dtype::kF32, {kHidden}, ones);
+    const DeviceTensor mean(on, Dtype::kF32, {kRows});
+    const DeviceTensor rstd(on, Dtype::kF32, {kRows});
+    EmbeddingsForward args;
+    args.y = y;
+    args.z = z;
+    args.mean = mean;
+    args.rstd = rstd;
+    args.token_ids = ids;
+    args.position_ids = ids;
+    args.segment_ids = ids;
+    args.word = table;
+    args.position = table;
+    args.segment = table;
+    args.gamma = gamma;
+    args.beta = gamma;
+    on.ops().embeddings_forward(args);
+  });
+  expect_covered("embeddings_backward", booked, [&](const TestDevice& on) {
+    const DeviceTensor dy(on, dtype(), {kRows, kHidden}, values);
+    const DeviceTensor dz(on, dtype(), {kRows, kHidden});
+    const DeviceTensor gamma(on, Dtype::kF32, {kHidden}, ones);
+    const DeviceTensor dgamma(on, Dtype::kF32, {kHidden});
+    const DeviceTensor dbeta(on, Dtype::kF32, {kHidden});
+    const DeviceTensor mean(on, Dtype::kF32, {kRows}, rows);
+    const DeviceTensor rstd(on, Dtype::kF32, {kRows}, rows);
+    EmbeddingsBackward args;
+    args.dz = dz;
+    args.dgamma = dgamma;
+    args.dbeta = dbeta;
+    args.dy = dy;
+    args.z = dy;
+    args.mean = mean;
+    args.rstd = rstd;
+    args.gamma = gamma;
+    args.accumulate = Accumulate::kOverwrite;
+    on.ops().embeddings_backward(args);
+  });
+}
+
+// prepare() books the largest: each family's turn, with sizes that leave the others behind. Embeddings need what LayerNorm needs, or less.
+// One thread, since attention and LayerNorm book for each.
+TEST_P(Workspace, IsBookedForWhicheverFamilyNeedsMost) {
+  const TestDevice on(GetParam().device, 1);
+  const Context& one = on.context();
+  OpsPlan little;
+  little.compute = dtype();
+  little.max_tokens = 1;
+  little.max_seq_len = 1;
+  little.heads = 1;
+  little.head_dim = 8;
+  little.hidden = 8;
+  little.intermediate = 8;
+  little.max_logit_rows = 1;
+  little.padded_vocab = 64;
+  little.parameter_elements = {1};
+  OpsPlan attention = little;
+  attention.max_tokens = 512;
+  attention.max_seq_len = 512;
+  OpsPlan norm = little;
+  norm.max_logit_rows = 4096;
+  norm.hidden = 8192;
+  OpsPlan loss = little;
+  loss.max_logit_rows = 65536;
+  OpsPlan optimizer = little;
+  optimizer.parameter_elements.assign(100, 4096000);
+  using Family = std::int64_t (*)(const OpsPlan&, const Context&);
+  const std::vector<std::pair<Family, OpsPlan>> cases = {{cpu::attention_scratch_bytes, attention},
+                                                         {cpu::layer_norm_scratch_bytes, norm},
+                                                         {cpu::cross_entropy_scratch_bytes, loss},
+                                                         {cpu::optimizer_scratch_bytes, optimizer}};
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const auto& [needs, plan] = cases[i];
+    const std::int64_t bytes = needs(plan, one);
+    for (std::size_t other = 0; other < cases.size(); ++other) {
+      if (other != i) {
+        ASSERT_LT(cases[other].first(plan, one), bytes) << "case " << i << " is not the one of family " << other;
+      }
+    }
+    EXPECT_EQ(on.ops().prepare(plan), (bytes + 255) / 256 * 256) << "family " << i;
+  }
+}
+
 FLASHBERT_FOR_DEVICES_AND_DTYPES(Workspace);
 
 }  // namespace
