@@ -34,6 +34,30 @@ TEST(ArenaPlan, GroupsAddUpToTheTotal) {
   EXPECT_THAT(plan.text(), ::testing::AllOf(::testing::HasSubstr("weights"), ::testing::HasSubstr("batch"), ::testing::HasSubstr("total")));
 }
 
+// Literal, since kAlignment and group_bytes would follow each other into any mistake.
+TEST(ArenaPlan, BooksMultiplesOf256Bytes) {
+  ArenaPlan plan;
+  plan.book("weights", "a", Dtype::kF32, {1000});
+  plan.book("batch", "b", Dtype::kI32, {77});
+  plan.book("weights", "c", Dtype::kBf16, {1});
+  EXPECT_EQ(plan.entries()[1].offset, 4096);
+  EXPECT_EQ(plan.entries()[2].offset, 4608);
+  EXPECT_EQ(plan.group_bytes("weights"), 4352);
+  EXPECT_EQ(plan.group_bytes("batch"), 512);
+  EXPECT_EQ(plan.total_bytes(), 4864);
+}
+
+TEST(ArenaPlan, TellsMebibytesOfEachGroupAndOfAll) {
+  ArenaPlan plan;
+  plan.book("weights", "a", Dtype::kF32, {3, 262144});
+  plan.book("batch", "b", Dtype::kU8, {1572864});
+  plan.book("weights", "c", Dtype::kBf16, {524288});
+  EXPECT_EQ(plan.text(),
+            "weights             4.0 MiB\n"
+            "batch               1.5 MiB\n"
+            "total               5.5 MiB\n");
+}
+
 TEST(Arena, HandsOutZeroedAlignedDisjointTensors) {
   ArenaPlan plan;
   const BufferId a = plan.book("weights", "a", Dtype::kF32, {7, 3});
