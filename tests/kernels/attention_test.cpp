@@ -260,7 +260,7 @@ class GoldenAttention : public testing::OpTest {};
 
 TEST_P(GoldenAttention, SequencesUpTo512TokensMatchDoublePrecision) {
   FLASHBERT_SHARED_OR_SKIP(shared);
-  const testing::GoldenOps golden(shared);
+  const testing::GoldenOps golden(shared / "golden/ops");
   for (const std::string name : {"attention_d64", "attention_d32"}) {
     SCOPED_TRACE(name);
     const auto lengths = golden.parameters(name).at("lengths").get<std::vector<std::int32_t>>();

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,14 @@ using Values = std::vector<double>;
 
 class GoldenOp : public testing::OpTest {
  protected:
+  void expect_layer_norm(const GoldenOps& golden) const;
+  void expect_gelu(const GoldenOps& golden) const;
+  void expect_short_attention(const GoldenOps& golden) const;
+  void expect_cross_entropy(const GoldenOps& golden) const;
+  void expect_embeddings(const GoldenOps& golden) const;
+  void expect_lamb(const GoldenOps& golden) const;
+  void expect_global_norm(const GoldenOps& golden) const;
+
   /// Puts golden values in the middle of the bounds that an estimate gives.
   static std::vector<Estimate> around(const Values& golden, const std::vector<Estimate>& bounds) {
     std::vector<Estimate> result;
@@ -35,9 +44,7 @@ class GoldenOp : public testing::OpTest {
   }
 };
 
-TEST_P(GoldenOp, LayerNorm) {
-  FLASHBERT_SHARED_OR_SKIP(shared);
-  const GoldenOps golden(shared);
+void GoldenOp::expect_layer_norm(const GoldenOps& golden) const {
   for (const std::string& name : golden.cases_of("layer_norm")) {
     const reference::NormExtents e{.rows = golden.parameters(name).at("rows"), .hidden = golden.parameters(name).at("hidden")};
     const Shape shape{as_extent(e.rows), as_extent(e.hidden)};
@@ -98,9 +105,7 @@ TEST_P(GoldenOp, LayerNorm) {
   }
 }
 
-TEST_P(GoldenOp, Gelu) {
-  FLASHBERT_SHARED_OR_SKIP(shared);
-  const GoldenOps golden(shared);
+void GoldenOp::expect_gelu(const GoldenOps& golden) const {
   const Values x_values = golden.values("gelu_tanh", "x");
   const Values dy_values = golden.values("gelu_tanh", "dy");
   const Shape shape{as_extent(x_values.size())};
@@ -123,11 +128,9 @@ TEST_P(GoldenOp, Gelu) {
   testing::expect_close(dx.values(), around(golden.values("gelu_tanh", "dx"), dx_bounds), "dx");
 }
 
-/// The long cases are with the other tests of attention.
-TEST_P(GoldenOp, ShortAttention) {
-  FLASHBERT_SHARED_OR_SKIP(shared);
-  const GoldenOps golden(shared);
-  for (const std::string name : {"attention_d64_short", "attention_d32_short"}) {
+void GoldenOp::expect_short_attention(const GoldenOps& golden) const {
+  for (const std::string& name : golden.cases_of("attention_varlen")) {
+    if (!name.ends_with("short")) continue;  // the long cases are with the other tests of attention
     const auto lengths = golden.parameters(name).at("lengths").get<std::vector<std::int32_t>>();
     const auto head_dim = golden.parameters(name).at("head_dim").get<std::size_t>();
     testing::AttentionCase c({.lengths = {lengths, lengths}, .heads = 2, .head_dim = head_dim, .dropout = {}, .tail = 0}, Dtype::kF32, 1);
@@ -154,9 +157,7 @@ TEST_P(GoldenOp, ShortAttention) {
   }
 }
 
-TEST_P(GoldenOp, CrossEntropy) {
-  FLASHBERT_SHARED_OR_SKIP(shared);
-  const GoldenOps golden(shared);
+void GoldenOp::expect_cross_entropy(const GoldenOps& golden) const {
   for (const std::string& name : golden.cases_of("softmax_cross_entropy")) {
     const auto& parameters = golden.parameters(name);
     const std::vector<std::int32_t> label_values = golden.integers(name, "labels");
@@ -188,18 +189,17 @@ TEST_P(GoldenOp, CrossEntropy) {
   }
 }
 
-TEST_P(GoldenOp, Embeddings) {
-  FLASHBERT_SHARED_OR_SKIP(shared);
-  const GoldenOps golden(shared);
+void GoldenOp::expect_embeddings(const GoldenOps& golden) const {
   const std::string name = "embeddings";
-  const std::int64_t hidden = golden.parameters(name).at("hidden");
+  const auto& parameters = golden.parameters(name);
+  const std::int64_t hidden = parameters.at("hidden");
   const std::vector<std::int32_t> ids = golden.integers(name, "ids");
   const std::vector<std::int32_t> positions = golden.integers(name, "positions");
   const std::vector<std::int32_t> types = golden.integers(name, "types");
   const auto rows = as_extent(ids.size());
-  const DeviceTensor word = f32({50, hidden}, golden.values(name, "word"));
-  const DeviceTensor position = f32({16, hidden}, golden.values(name, "position"));
-  const DeviceTensor segment = f32({2, hidden}, golden.values(name, "type"));
+  const DeviceTensor word = f32({parameters.at("vocab"), hidden}, golden.values(name, "word"));
+  const DeviceTensor position = f32({parameters.at("max_position"), hidden}, golden.values(name, "position"));
+  const DeviceTensor segment = f32({parameters.at("types"), hidden}, golden.values(name, "type"));
   const DeviceTensor token_ids = i32(ids);
   const DeviceTensor position_ids = i32(positions);
   const DeviceTensor segment_ids = i32(types);
@@ -230,9 +230,7 @@ TEST_P(GoldenOp, Embeddings) {
   testing::expect_close(z.values(), around(golden.values(name, "y"), bounds), "sum");
 }
 
-TEST_P(GoldenOp, Lamb) {
-  FLASHBERT_SHARED_OR_SKIP(shared);
-  const GoldenOps golden(shared);
+void GoldenOp::expect_lamb(const GoldenOps& golden) const {
   for (const std::string& name : golden.cases_of("lamb")) {
     const auto& p = golden.parameters(name);
     const testing::LambSettings settings{.learning_rate = p.at("lr"),
@@ -256,9 +254,7 @@ TEST_P(GoldenOp, Lamb) {
   }
 }
 
-TEST_P(GoldenOp, GlobalNorm) {
-  FLASHBERT_SHARED_OR_SKIP(shared);
-  const GoldenOps golden(shared);
+void GoldenOp::expect_global_norm(const GoldenOps& golden) const {
   for (const std::string& name : golden.cases_of("global_norm")) {
     const auto& parameters = golden.parameters(name);
     std::vector<std::unique_ptr<DeviceTensor>> memory;
@@ -279,7 +275,39 @@ TEST_P(GoldenOp, GlobalNorm) {
   }
 }
 
+// Small cases that stand in the repository.
+TEST_P(GoldenOp, LayerNorm) { expect_layer_norm(GoldenOps(testing::repository_goldens() / "ops")); }
+TEST_P(GoldenOp, Gelu) { expect_gelu(GoldenOps(testing::repository_goldens() / "ops")); }
+TEST_P(GoldenOp, ShortAttention) { expect_short_attention(GoldenOps(testing::repository_goldens() / "ops")); }
+TEST_P(GoldenOp, CrossEntropy) { expect_cross_entropy(GoldenOps(testing::repository_goldens() / "ops")); }
+TEST_P(GoldenOp, Embeddings) { expect_embeddings(GoldenOps(testing::repository_goldens() / "ops")); }
+TEST_P(GoldenOp, Lamb) { expect_lamb(GoldenOps(testing::repository_goldens() / "ops")); }
+TEST_P(GoldenOp, GlobalNorm) { expect_global_norm(GoldenOps(testing::repository_goldens() / "ops")); }
+
 FLASHBERT_FOR_DEVICES(GoldenOp);
+
+/// The larger cases of the shared folder.
+class SharedGoldenOp : public GoldenOp {
+ protected:
+  void SetUp() override {
+    FLASHBERT_SHARED_OR_SKIP(shared);
+    golden_.emplace(shared / "golden/ops");
+  }
+  [[nodiscard]] const GoldenOps& golden() const { return *golden_; }
+
+ private:
+  std::optional<GoldenOps> golden_;
+};
+
+TEST_P(SharedGoldenOp, LayerNorm) { expect_layer_norm(golden()); }
+TEST_P(SharedGoldenOp, Gelu) { expect_gelu(golden()); }
+TEST_P(SharedGoldenOp, ShortAttention) { expect_short_attention(golden()); }
+TEST_P(SharedGoldenOp, CrossEntropy) { expect_cross_entropy(golden()); }
+TEST_P(SharedGoldenOp, Embeddings) { expect_embeddings(golden()); }
+TEST_P(SharedGoldenOp, Lamb) { expect_lamb(golden()); }
+TEST_P(SharedGoldenOp, GlobalNorm) { expect_global_norm(golden()); }
+
+FLASHBERT_FOR_DEVICES(SharedGoldenOp);
 
 }  // namespace
 }  // namespace flashbert

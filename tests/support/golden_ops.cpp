@@ -23,8 +23,8 @@ std::vector<double> read_as(const ConstTensor& tensor) {
 
 }  // namespace
 
-GoldenOps::GoldenOps(const std::filesystem::path& shared) : file_(shared / "golden" / "ops" / "ops.safetensors") {
-  const std::filesystem::path path = shared / "golden" / "ops" / "ops.json";
+GoldenOps::GoldenOps(const std::filesystem::path& folder) : file_(folder / "ops.safetensors") {
+  const std::filesystem::path path = folder / "ops.json";
   std::ifstream stream(path);
   description_ = nlohmann::json::parse(stream, nullptr, false);
   check<InputError>(!description_.is_discarded(), "{} is missing or no JSON", path.string());

@@ -17,6 +17,9 @@ inline std::optional<std::filesystem::path> shared_data() {
   return folder;
 }
 
+/// Goldens that are small enough to stand in the repository.
+inline std::filesystem::path repository_goldens() { return std::filesystem::path(FLASHBERT_SOURCE_DIR) / "tests" / "golden"; }
+
 }  // namespace flashbert::testing
 
 /// Binds `name` to the shared folder or skips the test with the reason.
