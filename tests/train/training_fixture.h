@@ -114,7 +114,7 @@ inline double l2_difference(const ConstTensor& got, const std::vector<double>& w
 
 /// The folder of a training golden: `small` stands in the repository, the others in the shared folder (nothing where that is absent).
 inline std::optional<std::filesystem::path> golden_folder(const std::string& name) {
-  if (name == "small") return std::filesystem::path(FLASHBERT_SOURCE_DIR) / "tests/golden/small";
+  if (name == "small") return repository_goldens() / "small";
   const auto shared = shared_data();
   if (!shared) return std::nullopt;
   return *shared / "golden" / name;
