@@ -121,6 +121,38 @@ TEST_P(LayerNormOp, MaskOfAColumnCountThatIsNoMultipleOf32HasNoStrayBits) {
   expect_forward(NormCase({5, 40}, dtype(), 204), kDropout, true);
 }
 
+TEST_P(LayerNormOp, AConstantRowGivesBetaAndTheRootOfEpsilon) {
+  // What is centred is 0 and the variance too, so that only epsilon is left, 1e-12 by BERT's rule. A sum of 0.1 is rounded on its way, but
+  // the kernel corrects its mean by the sum of what is centred, a few units in the last place each, which is exact.
+  for (const double value : {0.5, 0.1}) {
+    NormCase c({2, 1000}, dtype(), 209);
+    c.x.assign(c.x.size(), testing::rounded(value, dtype()));
+    c.beta.assign(c.e.hidden, 0.25);
+    const DeviceTensor x = typed(c.shape(), c.x);
+    const DeviceTensor gamma = f32(c.hidden(), c.gamma);
+    const DeviceTensor beta = f32(c.hidden(), c.beta);
+    const DeviceTensor y = empty(dtype(), c.shape());
+    const DeviceTensor z = empty(dtype(), c.shape());
+    const DeviceTensor mean = empty(Dtype::kF32, c.rows());
+    const DeviceTensor rstd = empty(Dtype::kF32, c.rows());
+    ops().dropout_add_layer_norm_forward({.y = y,
+                                          .z = z,
+                                          .mean = mean,
+                                          .rstd = rstd,
+                                          .keep_bits = {},
+                                          .x = x,
+                                          .residual = {},
+                                          .gamma = gamma,
+                                          .beta = beta,
+                                          .origin = {},
+                                          .dropout = {}});
+    EXPECT_EQ(y.values(), Values(c.x.size(), 0.25));
+    EXPECT_EQ(mean.values(), Values(2, c.x[0]));
+    // Epsilon is rounded to f32, which the root halves, and so is the result.
+    testing::expect_close(rstd.values(), Values(2, 1e6), {.relative = 1.01 * (0.5 + 1.0) * unit_roundoff(Dtype::kF32)});
+  }
+}
+
 TEST_P(LayerNormOp, BackwardMatchesReference) {
   for (const NormExtents& e : kExtents) {
     for (const Accumulate accumulate : {Accumulate::kOverwrite, Accumulate::kAdd}) {
