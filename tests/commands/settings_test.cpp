@@ -50,6 +50,21 @@ class Settings : public ::testing::Test {
   fs::path folder_;
 };
 
+TEST_F(Settings, TheModelFileOfTheHighestSourceIsRead) {
+  const auto model = [&](const std::string& name, int layers) {
+    return write(name, R"({"hidden_size": 32, "num_attention_heads": 2, "num_hidden_layers": )" + std::to_string(layers) + "}").string();
+  };
+  const std::string in_environment = model("environment.json", 3);
+  const std::string in_file = model("file.json", 4);
+  const std::string on_command_line = model("line.json", 5);
+  const fs::path file = write("run.toml", "model = \"" + in_file + "\"\n");
+  const std::map<std::string, std::string> environment = {{"FLASHBERT_MODEL", in_environment}};
+  const auto layers = [&](const SettingSources& sources) { return resolve_settings(sources).values.model.layers; };
+  EXPECT_EQ(layers({.command_line = {}, .config_file = {}, .environment = environment}), 3);
+  EXPECT_EQ(layers({.command_line = {}, .config_file = file, .environment = environment}), 4);
+  EXPECT_EQ(layers({.command_line = {{"model", on_command_line}}, .config_file = file, .environment = environment}), 5);
+}
+
 TEST_F(Settings, WithoutSourcesEverythingIsTheDefault) {
   const ResolvedSettings resolved = resolve_settings({});
   EXPECT_EQ(resolved.values.global_batch, 448);

@@ -81,6 +81,23 @@ TEST(ProgramRanks, TheReferencesConventionsMeanMicroBatchesOnWhateverRank) {
   }
 }
 
+TEST(ProgramRanks, TheTraceNumbersTheSlotsOfTheGlobalBatchWhateverTheMicroBatches) {
+  const fs::path trace = work_folder() / "slots.trace";
+  const TrainedRun run = train(
+      "slots", small_run(small_data()) + " --max-steps 3 --threads 1 --micro-batch 4 --target-accuracy 0 --trace-samples " + trace.string(),
+      mpirun(2));
+  ASSERT_EQ(run.status, 0) << run.output;
+  std::ifstream lines(trace);
+  std::int64_t count = 0;
+  std::int64_t step = -1, slot = -1, rank = -1, row = -1;
+  for (std::string shard; lines >> step >> slot >> rank >> shard >> row; ++count) {
+    EXPECT_EQ(step, count / 16);
+    EXPECT_EQ(slot, count % 16);
+    EXPECT_EQ(rank, slot / 8);  // two micro-batches of four a rank
+  }
+  EXPECT_EQ(count, 3 * 16);
+}
+
 TEST(ProgramRanks, ASignalToAnyOneOfThreeEndsAllAfterTheSameStep) {
   const fs::path script = work_folder() / "signal_one.sh";
   // Waits until the trace shows a step, then signals its own rank only.
