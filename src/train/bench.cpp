@@ -16,13 +16,14 @@
 #include "train/setup.h"
 
 namespace flashbert {
-namespace {
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
+
+namespace {
 
 /// Median seconds of f over at least five calls and until the time is used, after one call that is not counted.
 double time_median(double seconds, const std::function<void()>& f) {

@@ -22,6 +22,9 @@ struct BenchOptions {
   double seconds = 3.0;  ///< for each row; at least five repetitions take place
 };
 
+/// The middle one of at least one value; of an even number the upper of the two in the middle.
+double median(std::vector<double> values);
+
 /// What all rows are measured with.
 struct BenchMachine {
   std::string precision;  ///< what is computed in; f32 where bf16 was asked for and the processor has no products of it

@@ -28,6 +28,13 @@ void expect_product(const Figures& figures, const std::string& name, double oper
   EXPECT_NEAR(row.at("share_of_peak") * figures.at("peak").at("gflops"), row.at("gflops"), 1e-9 * row.at("gflops")) << name;
 }
 
+TEST(Bench, TheMedianIsTheMiddleOne) {
+  EXPECT_EQ(median({7}), 7);
+  EXPECT_EQ(median({9, 1, 4}), 4);
+  EXPECT_EQ(median({5, 3, 8, 1, 100}), 5);
+  EXPECT_EQ(median({2, 8, 4, 6}), 6) << "the upper one of two";
+}
+
 TEST(Bench, ProductsCountTwoOperationsAMultiplyAdd) {
   const auto start = Clock::now();
   const Figures figures = figures_of(bench_gemm(kQuick, {.rows = 96, .in = 64, .out = 160}));
