@@ -10,7 +10,7 @@
 #include "core/log.h"
 #include "data/loader.h"
 #include "data/wikipedia_lengths.h"
-#include "kernels/cpu/peak.h"
+#include "kernels/cpu/peak/peak.h"
 #include "model/cost_model.h"
 #include "train/engine.h"
 #include "train/setup.h"

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/safetensors.h"
 #include "core/whole_file.h"
+#include "formats/safetensors.h"
 
 namespace flashbert {
 namespace fs = std::filesystem;

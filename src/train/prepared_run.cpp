@@ -2,12 +2,12 @@
 
 #include <functional>
 
+#include "comm/rank_agreement.h"
 #include "core/build_info.h"
 #include "core/log.h"
 #include "core/memory.h"
 #include "report/evaluation_points.h"
 #include "report/results_folder.h"
-#include "train/agreement.h"
 #include "train/checkpoint.h"
 
 namespace flashbert {

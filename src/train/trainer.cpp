@@ -5,6 +5,7 @@
 #include <future>
 #include <optional>
 
+#include "comm/rank_agreement.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/whole_file.h"
@@ -13,7 +14,6 @@
 #include "report/results_folder.h"
 #include "report/run_report.h"
 #include "report/system_info.h"
-#include "train/agreement.h"
 #include "train/checkpoint.h"
 #include "train/prepared_run.h"
 #include "train/run_outputs.h"

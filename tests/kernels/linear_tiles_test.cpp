@@ -1,5 +1,3 @@
-#include "kernels/cpu/linear_tiles.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,8 +8,9 @@
 #include <vector>
 
 #include "core/context.h"
-#include "kernels/cpu/linear_onednn.h"
-#include "kernels/cpu/linear_pack.h"
+#include "kernels/cpu/linear/onednn.h"
+#include "kernels/cpu/linear/pack.h"
+#include "kernels/cpu/linear/tiles.h"
 
 namespace flashbert::cpu {
 namespace {

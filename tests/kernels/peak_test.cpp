@@ -1,5 +1,5 @@
 // The yardstick of every share of peak: what a burst says it did, against what its sums show.
-#include "kernels/cpu/peak.h"
+#include "kernels/cpu/peak/peak.h"
 
 #include <gtest/gtest.h>
 

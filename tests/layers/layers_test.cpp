@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct SourceFile {
-  std::string name;  ///< from the folder scanned, with '/': "kernels/cpu/linear.cpp"
+  std::string name;  ///< from the folder scanned, with '/': "kernels/cpu/linear/linear.cpp"
   std::string text;
 };
 
@@ -27,13 +27,14 @@ struct SourceFile {
 const std::map<std::string, std::set<std::string>, std::less<>>& allowed_folders() {
   static const std::map<std::string, std::set<std::string>, std::less<>> allowed = {
       {"core", {}},
+      {"formats", {"core"}},
       {"kernels", {"core"}},
       {"comm", {"core"}},
       {"data", {"core"}},
       {"report", {"core"}},
       {"model", {"core", "kernels"}},
-      {"train", {"core", "kernels", "model", "comm", "data", "report"}},
-      {"commands", {"core", "kernels", "model", "comm", "data", "report", "train"}},
+      {"train", {"core", "kernels", "model", "comm", "data", "report", "formats"}},
+      {"commands", {"core", "kernels", "model", "comm", "data", "report", "formats", "train"}},
       {"main", {"core", "comm", "commands"}},
   };
   return allowed;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/safetensors.h"
+#include "formats/safetensors.h"
 
 namespace flashbert::testing {
 

@@ -78,7 +78,7 @@ TEST(Allocation, TheHookSeesEveryWayToAskForMemory) {
 }
 
 // oneDNN builds its table of arguments anew in each execute: seven small blocks at most, freed on return, which its interface cannot avoid
-// (kernels/cpu/linear_onednn.h); libgomp makes a team's record of some KiB anew where a region has fewer threads than the one before. They
+// (kernels/cpu/linear/onednn.h); libgomp makes a team's record of some KiB anew where a region has fewer threads than the one before. They
 // are named here, not hidden: everything else must be silent.
 TEST(Allocation, StepsAfterTheSecondAllocateNothingOfTheirOwn) {
   if (!AllocationHook::available()) GTEST_SKIP() << "AddressSanitizer owns operator new in this build";

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/safetensors.h"
+#include "formats/safetensors.h"
 #include "support/shared_data.h"
 #include "train/checkpoint.h"
 #include "train/engine.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/linear.h"
+#include "kernels/cpu/linear/linear.h"
 #include "kernels/workspace.h"
 
 namespace flashbert::cpu {

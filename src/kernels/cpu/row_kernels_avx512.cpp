@@ -1,5 +1,0 @@
-#include "kernels/cpu/row_kernels_impl.h"
-
-namespace flashbert::cpu {
-const RowKernels kRowKernelsAvx512 = kTable;
-}  // namespace flashbert::cpu
