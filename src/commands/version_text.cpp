@@ -6,7 +6,7 @@
 #include <openssl/crypto.h>
 
 #include "core/build_info.h"
-#include "core/context.h"
+#include "core/cpu/cpu_context.h"
 #include "core/error.h"
 
 namespace flashbert {

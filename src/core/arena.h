@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/context.h"
 #include "core/tensor.h"
 
 namespace flashbert {
@@ -38,23 +39,17 @@ class ArenaPlan {
   std::int64_t total_bytes_ = 0;
 };
 
-/// One mapping for all buffers of a plan: anonymous memory on huge pages, touched (zeroed) here so that no step pays for a
-/// page fault (fresh 4 KiB pages cost 12 us on virtual machines). Throws EnvironmentError when the memory cannot be had.
+/// All buffers of a plan in one piece of a context's memory, zeroed. Throws EnvironmentError with the whole plan when the memory cannot be
+/// had.
 class Arena {
  public:
-  explicit Arena(const ArenaPlan& plan);
-  ~Arena();
-  Arena(const Arena&) = delete;
-  Arena& operator=(const Arena&) = delete;
-  Arena(Arena&& other) noexcept;
-  Arena& operator=(Arena&&) = delete;
-  [[nodiscard]] Tensor tensor(BufferId id) const;
-  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+  Arena(const ArenaPlan& plan, Context& context);
+  [[nodiscard]] Tensor tensor(BufferId id) const { return tensors_.at(static_cast<std::size_t>(id.index)); }
+  [[nodiscard]] std::int64_t bytes() const { return buffer_.bytes(); }
 
  private:
+  Buffer buffer_;
   std::vector<Tensor> tensors_;
-  void* base_ = nullptr;
-  std::int64_t bytes_ = 0;
 };
 
 }  // namespace flashbert

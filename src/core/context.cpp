@@ -1,51 +1,39 @@
 #include "core/context.h"
 
-#include <omp.h>
-
-#include <cstdlib>
-
-#include "core/cores.h"
+#include "core/cpu/cpu_context.h"
 #include "core/error.h"
 
 namespace flashbert {
-namespace {
 
-Isa hardware_isa() {
-  __builtin_cpu_init();
-  check<EnvironmentError>(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"),
-                          "this processor has no AVX2 and FMA; flashbert needs an x86-64 processor of 2013 or later");
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512vl");
-  if (!avx512) return Isa::kAvx2;
-  return __builtin_cpu_supports("avx512bf16") ? Isa::kAvx512Bf16 : Isa::kAvx512;
+Buffer::~Buffer() {
+  if (data_ != nullptr) context_->release(data_, bytes_, kind_);
 }
 
-}  // namespace
-
-std::string_view name_of(Isa isa) {
-  switch (isa) {
-    case Isa::kAvx2:
-      return "avx2";
-    case Isa::kAvx512:
-      return "avx512";
-    case Isa::kAvx512Bf16:
-      return "avx512_bf16";
-  }
-  return "unknown";
+Tensor Buffer::tensor(Dtype dtype, const Shape& shape, std::int64_t offset) const {
+  const std::int64_t needed = offset + shape.elements() * static_cast<std::int64_t>(size_of(dtype));
+  check<ShapeError>(offset >= 0 && needed <= bytes_, "{} {} at byte {} of a buffer of {} bytes", name_of(dtype), shape.text(), offset,
+                    bytes_);
+  return {static_cast<std::byte*>(data_) + offset, dtype, shape, shape.row_elements(), space_};
 }
 
-Isa detect_isa() {
-  const Isa hardware = hardware_isa();
-  const char* const cap = std::getenv("FLASHBERT_MAX_ISA");
-  if (cap == nullptr || *cap == '\0') return hardware;
-  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16}) {
-    if (name_of(isa) == cap) return isa < hardware ? isa : hardware;
-  }
-  throw ConfigError(fmt::format("FLASHBERT_MAX_ISA is '{}'; choose avx2, avx512 or avx512_bf16", cap));
+void Context::copy(Stream stream, Tensor to, ConstTensor from) {
+  check<ShapeError>(bool(to) && bool(from), "copy: {} is absent", to ? "from" : "to");
+  check<ShapeError>(to.contiguous() && from.contiguous(), "copy: {} has a row stride of {}; it must be contiguous",
+                    to.contiguous() ? "from" : "to", to.contiguous() ? from.row_stride() : to.row_stride());
+  check<DtypeError>(to.dtype() == from.dtype(), "copy: from is {}, to is {}", name_of(from.dtype()), name_of(to.dtype()));
+  check<ShapeError>(to.elements() == from.elements(), "copy: from has shape {}, to has {}", from.shape().text(), to.shape().text());
+  if (to.elements() > 0) do_copy(stream, to, from);
 }
 
-Context::Context(const ContextOptions& options)
-    : device_(options.device), threads_(options.threads == 0 ? count_cores(bound_cores()) : options.threads), isa_(detect_isa()) {}
+void Context::write(Tensor to, const void* from) {
+  copy(Stream::kCompute, to, ConstTensor(from, to.dtype(), to.shape()));
+  synchronize();
+}
+
+void Context::read(void* to, ConstTensor from) {
+  copy(Stream::kCompute, Tensor(to, from.dtype(), from.shape()), from);
+  synchronize();
+}
 
 Device parse_device(std::string_view name) {
   if (name == "cpu" || name == "auto") return Device::kCpu;
@@ -55,12 +43,7 @@ Device parse_device(std::string_view name) {
 
 std::unique_ptr<Context> make_context(const ContextOptions& options) {
   check<EnvironmentError>(options.device == Device::kCpu, "device cuda: this build has no CUDA backend; use --device cpu");
-  check<ConfigError>(options.threads >= 0 && options.threads <= 1024, "threads is {}; choose 1 to 1024, or 0 for all cores",
-                     options.threads);
-  auto context = std::make_unique<Context>(options);
-  omp_set_dynamic(0);
-  omp_set_num_threads(context->threads());
-  return context;
+  return std::make_unique<CpuContext>(options.threads);
 }
 
 }  // namespace flashbert

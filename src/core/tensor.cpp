@@ -49,28 +49,29 @@ BasicTensor<Pointer> BasicTensor<Pointer>::rows(std::int64_t begin, std::int64_t
   check<ShapeError>(rank() >= 1 && begin >= 0 && count >= 0 && begin + count <= extent(0), "rows [{}, {}) of a tensor of shape {}", begin,
                     begin + count, shape_.text());
   return {offset_bytes(data_, begin * row_stride_ * static_cast<std::int64_t>(size_of(dtype_))), dtype_, with_extent(shape_, 0, count),
-          row_stride_};
+          row_stride_, space_};
 }
 
 template <class Pointer>
 BasicTensor<Pointer> BasicTensor<Pointer>::columns(std::int64_t begin, std::int64_t count) const {
   check<ShapeError>(rank() == 2 && begin >= 0 && count >= 0 && begin + count <= extent(1), "columns [{}, {}) of a tensor of shape {}",
                     begin, begin + count, shape_.text());
-  return {offset_bytes(data_, begin * static_cast<std::int64_t>(size_of(dtype_))), dtype_, with_extent(shape_, 1, count), row_stride_};
+  return {offset_bytes(data_, begin * static_cast<std::int64_t>(size_of(dtype_))), dtype_, with_extent(shape_, 1, count), row_stride_,
+          space_};
 }
 
 template <class Pointer>
 BasicTensor<Pointer> BasicTensor<Pointer>::split_columns(std::int64_t outer, std::int64_t inner) const {
   check<ShapeError>(rank() == 2 && outer * inner == extent(1), "columns of shape {} do not split into {} x {}", shape_.text(), outer,
                     inner);
-  return {data_, dtype_, Shape{extent(0), outer, inner}, row_stride_};
+  return {data_, dtype_, Shape{extent(0), outer, inner}, row_stride_, space_};
 }
 
 template <class Pointer>
 BasicTensor<Pointer> BasicTensor<Pointer>::reshape(const Shape& shape) const {
   check<ShapeError>(contiguous() && shape.elements() == elements(), "shape {} (row stride {}) cannot be seen as {}", shape_.text(),
                     row_stride_, shape.text());
-  return {data_, dtype_, shape};
+  return {data_, dtype_, shape, shape.row_elements(), space_};
 }
 
 template class BasicTensor<void*>;

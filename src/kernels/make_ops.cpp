@@ -1,11 +1,12 @@
-#include "core/error.h"
+#include "core/cpu/cpu_context.h"
 #include "kernels/cpu/cpu_ops.h"
 
 namespace flashbert {
 
 std::unique_ptr<Ops> make_ops(Context& context) {
-  check<EnvironmentError>(context.device() == Device::kCpu, "device cuda: this build has no CUDA backend; use --device cpu");
-  return std::make_unique<cpu::CpuOps>(context);
+  auto* const cpu = dynamic_cast<CpuContext*>(&context);
+  check<EnvironmentError>(cpu != nullptr, "{}: this build has no operations for it", context.description());
+  return std::make_unique<cpu::CpuOps>(*cpu);
 }
 
 }  // namespace flashbert

@@ -52,10 +52,7 @@ class Ops {
   virtual std::int64_t prepare(const OpsPlan& plan) = 0;
   virtual void bind_workspace(Tensor workspace) = 0;
 
-  /// Copies between host memory and a contiguous tensor; the host memory must stay until the context is synchronised.
-  void upload(Tensor to, const void* from);
-  void download(void* to, ConstTensor from);
-  /// Contiguous tensors only.
+  /// Contiguous tensors only. (Copies are the context's.)
   void fill_zero(Tensor tensor);
 
   /// Bytes of LinearWeights::pack for W (out, in); 0 where the backend multiplies from W itself.
@@ -90,8 +87,6 @@ class Ops {
   void lamb_update(const LambUpdate& args);
 
  private:
-  virtual void do_upload(Tensor to, const void* from) = 0;
-  virtual void do_download(void* to, ConstTensor from) = 0;
   virtual void do_fill_zero(Tensor tensor) = 0;
   virtual void do_linear_pack(const LinearPack& args) = 0;
   virtual void do_linear_forward(const LinearForward& args) = 0;

@@ -171,8 +171,7 @@ void Parameters::initialise(Ops& ops, std::uint64_t seed) {
             truncated_normal(seed ^ kInitialDomain, static_cast<std::uint32_t>(index), static_cast<std::uint64_t>(i));
       }
     }
-    ops.upload(slice(masters_, index), values.data());
-    ops.context().synchronize();
+    ops.context().write(slice(masters_, index), values.data());
   }
   refresh(ops);
 }

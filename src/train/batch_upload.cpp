@@ -31,7 +31,7 @@ BatchUploader::BatchUploader(const RowCapacity& capacity, std::int64_t vocab, st
 void BatchUploader::put(Ops& ops, Tensor to, std::span<const std::int32_t> values, std::int32_t tail, Staging& staging) {
   staging.assign(values.begin(), values.end());
   staging.resize(static_cast<std::size_t>(to.extent(0)), tail);
-  if (!staging.empty()) ops.upload(to, staging.data());
+  if (!staging.empty()) ops.context().write(to, staging.data());
 }
 
 void BatchUploader::put_runs(Ops& ops, const BatchBuffers::Runs& to, const SortedRuns& runs, Runs& staging) {
@@ -73,9 +73,9 @@ BatchView BatchUploader::upload(Ops& ops, BatchBuffers& buffers, const PackedBat
   put_runs(ops, buffers.segment_runs, batch.segment_runs, segment_runs_);
   sample_indices_.assign(batch.sample_indices.begin(), batch.sample_indices.end());
   sample_indices_.resize(static_cast<std::size_t>(capacity_.sequences), 0);
-  ops.upload(buffers.sample_indices, sample_indices_.data());
+  ops.context().write(buffers.sample_indices, sample_indices_.data());
   scalars_ = scalars;
-  ops.upload(buffers.step_scalars, scalars_.data());
+  ops.context().write(buffers.step_scalars, scalars_.data());
   return buffers.view(batch.tokens(), batch.head_rows(), batch.masked(), batch.sequences());
 }
 

@@ -47,15 +47,15 @@ Setup bench_setup(const BenchOptions& options) {
 
 /// Benches take the larger of two measurements, before and after the rows: a neighbour may slow either.
 double machine_peak(const Setup& setup) {
-  return cpu::peak_gflops(*setup.context, setup.compute, {.threads = setup.context->threads()}) * 1e9;
+  return cpu::peak_gflops(dynamic_cast<const CpuContext&>(*setup.context), setup.compute, {.threads = setup.threads}) * 1e9;
 }
 
 /// One buffer of random values in the compute type.
 class RandomTensor {
  public:
-  RandomTensor(Dtype dtype, const Shape& shape, float scale) {
+  RandomTensor(Context& context, Dtype dtype, const Shape& shape, float scale) {
     id_ = plan_.book("bench", "tensor", dtype, shape);
-    arena_ = std::make_unique<Arena>(plan_);
+    arena_ = std::make_unique<Arena>(plan_, context);
     std::mt19937 generator(1);
     std::uniform_real_distribution<float> uniform(-scale, scale);
     const Tensor t = tensor();
@@ -85,9 +85,7 @@ BenchRow product_row(const std::string& name, double seconds, double flops, doub
 BenchMachine bench_machine(const BenchOptions& options) {
   const Setup setup = bench_setup(options);
   spdlog::info("{}", setup.note);
-  return {.precision = std::string(name_of(setup.compute)),
-          .instruction_set = std::string(name_of(setup.context->isa())),
-          .threads = setup.context->threads()};
+  return {.precision = std::string(name_of(setup.compute)), .instruction_set = setup.context->arithmetic(), .threads = setup.threads};
 }
 
 std::vector<BenchRow> bench_gemm(const BenchOptions& options, const GemmBenchOptions& shape) {
@@ -96,13 +94,13 @@ std::vector<BenchRow> bench_gemm(const BenchOptions& options, const GemmBenchOpt
   double peak = machine_peak(setup);
   const LinearShape linear = {
       .in = shape.in, .out = shape.out, .max_rows = shape.rows, .compute = setup.compute, .output = setup.compute, .training = true};
-  const RandomTensor x(setup.compute, {shape.rows, shape.in}, 1.0F);
-  const RandomTensor y(setup.compute, {shape.rows, shape.out}, 1.0F);
-  const RandomTensor dx(setup.compute, {shape.rows, shape.in}, 1.0F);
-  const RandomTensor weight(setup.compute, {shape.out, shape.in}, 0.1F);
-  const RandomTensor dweight(Dtype::kF32, {shape.out, shape.in}, 0.0F);
-  const RandomTensor bias(Dtype::kF32, {shape.out}, 0.1F);
-  const RandomTensor pack(Dtype::kU8, {std::max<std::int64_t>(ops.linear_pack_bytes(linear), 1)}, 0.0F);
+  const RandomTensor x(*setup.context, setup.compute, {shape.rows, shape.in}, 1.0F);
+  const RandomTensor y(*setup.context, setup.compute, {shape.rows, shape.out}, 1.0F);
+  const RandomTensor dx(*setup.context, setup.compute, {shape.rows, shape.in}, 1.0F);
+  const RandomTensor weight(*setup.context, setup.compute, {shape.out, shape.in}, 0.1F);
+  const RandomTensor dweight(*setup.context, Dtype::kF32, {shape.out, shape.in}, 0.0F);
+  const RandomTensor bias(*setup.context, Dtype::kF32, {shape.out}, 0.1F);
+  const RandomTensor pack(*setup.context, Dtype::kU8, {std::max<std::int64_t>(ops.linear_pack_bytes(linear), 1)}, 0.0F);
   const LinearWeights weights = {weight.tensor(), ops.linear_pack_bytes(linear) > 0 ? pack.tensor() : Tensor{}};
   ops.linear_pack({weights});
   const double flops = 2.0 * static_cast<double>(shape.rows) * static_cast<double>(shape.in) * static_cast<double>(shape.out);
@@ -125,15 +123,15 @@ std::vector<BenchRow> bench_attention(const BenchOptions& options, const Attenti
   double peak = machine_peak(setup);
   const std::int64_t tokens = shape.batch * shape.seq_len;
   const Shape heads = {tokens, shape.heads, shape.head_dim};
-  const RandomTensor qkv(setup.compute, {tokens, 3 * shape.heads * shape.head_dim}, 1.0F);
-  const RandomTensor dqkv(setup.compute, {tokens, 3 * shape.heads * shape.head_dim}, 1.0F);
-  const RandomTensor out(setup.compute, heads, 1.0F);
-  const RandomTensor dout(setup.compute, heads, 1.0F);
-  const RandomTensor lse(Dtype::kF32, {tokens, shape.heads}, 0.0F);
-  const RandomTensor keep(Dtype::kU32, {tokens, shape.heads, keep_words(shape.seq_len)}, 0.0F);
-  const RandomTensor cu(Dtype::kI32, {shape.batch + 1}, 0.0F);
-  const RandomTensor position(Dtype::kI32, {tokens}, 0.0F);
-  const RandomTensor sample(Dtype::kU64, {shape.batch}, 0.0F);
+  const RandomTensor qkv(*setup.context, setup.compute, {tokens, 3 * shape.heads * shape.head_dim}, 1.0F);
+  const RandomTensor dqkv(*setup.context, setup.compute, {tokens, 3 * shape.heads * shape.head_dim}, 1.0F);
+  const RandomTensor out(*setup.context, setup.compute, heads, 1.0F);
+  const RandomTensor dout(*setup.context, setup.compute, heads, 1.0F);
+  const RandomTensor lse(*setup.context, Dtype::kF32, {tokens, shape.heads}, 0.0F);
+  const RandomTensor keep(*setup.context, Dtype::kU32, {tokens, shape.heads, keep_words(shape.seq_len)}, 0.0F);
+  const RandomTensor cu(*setup.context, Dtype::kI32, {shape.batch + 1}, 0.0F);
+  const RandomTensor position(*setup.context, Dtype::kI32, {tokens}, 0.0F);
+  const RandomTensor sample(*setup.context, Dtype::kU64, {shape.batch}, 0.0F);
   for (std::int64_t b = 0; b <= shape.batch; ++b) cu.tensor().data<std::int32_t>()[b] = static_cast<std::int32_t>(b * shape.seq_len);
   for (std::int64_t t = 0; t < tokens; ++t) position.tensor().data<std::int32_t>()[t] = static_cast<std::int32_t>(t % shape.seq_len);
   const std::int64_t width = shape.heads * shape.head_dim;
@@ -309,8 +307,9 @@ std::vector<BenchRow> bench_loader(const BenchOptions& options, const LoaderBenc
     ++steps;
   }
   const double elapsed = seconds_since(begin);
+  CpuContext context(1);
   constexpr double kBytesPerToken = 2 * 4 + 4;  // ids, segments, positions and sequences as the batch holds them: a lower bound
-  const double bandwidth = cpu::triad_gbytes_per_second({.threads = 1}) * 1e9;
+  const double bandwidth = cpu::triad_gbytes_per_second(context, {.threads = 1}) * 1e9;
   return {{"loader",
            {{"seq_per_s", static_cast<double>(steps * shape.batch) / elapsed},
             {"tokens_per_s", static_cast<double>(tokens) / elapsed},

@@ -194,8 +194,7 @@ void load_checkpoint(const fs::path& path, Parameters& parameters, Ops& ops) {
     const ParameterInfo& info = table.parameters()[i];
     values.resize(static_cast<std::size_t>(info.shape.elements()));
     read_floats(file.tensor(stored_name(file, info.name)), info.shape.elements(), values.data());
-    ops.upload(parameters.parameter_master(i), values.data());
-    ops.context().synchronize();
+    ops.context().write(parameters.parameter_master(i), values.data());
   }
   parameters.refresh(ops);
 }
@@ -213,10 +212,9 @@ void save_checkpoint(const fs::path& out, const CheckpointState& state, const Be
     for (std::size_t i = 0; i < parameters.table().parameters().size(); ++i) {
       const ParameterInfo& info = parameters.table().parameters()[i];
       auto& host = values.emplace_back(static_cast<std::size_t>(info.shape.elements()));
-      ops.download(host.data(), parameters.parameter_master(i));
+      ops.context().read(host.data(), parameters.parameter_master(i));
       tensors.push_back({info.name, ConstTensor(host.data(), Dtype::kF32, info.shape)});
     }
-    ops.context().synchronize();
     write_safetensors(temporary / kWeightsFile, tensors, {{"format", "pt"}, {"step", std::to_string(state.step)}});
     write_whole_file(temporary / kConfigFile, hugging_face_config_text(config));
     const nlohmann::ordered_json json = {{"step", state.step}, {"samples", state.samples}, {"seed", state.seed}};

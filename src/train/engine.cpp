@@ -33,7 +33,7 @@ Engine::Engine(const EngineOptions& options, Ops& ops, Communicator& communicato
       parts_(options, ops),
       model_(parts_.model.get()),
       optimizer_(parts_.optimizer.get()),
-      arena_(std::make_unique<Arena>(parts_.plan)) {
+      arena_(std::make_unique<Arena>(parts_.plan, ops.context())) {
   model_->bind(*arena_);
   optimizer_->bind(*arena_);
   ops.bind_workspace(arena_->tensor(parts_.workspace));
@@ -91,10 +91,10 @@ std::array<double, 4> Engine::download_sums() {
   double nsp_nll = 0.0;
   std::int64_t mlm_correct = 0;
   std::int64_t nsp_correct = 0;
-  ops_.download(&mlm_nll, sums.mlm.nll_sum);
-  ops_.download(&nsp_nll, sums.nsp.nll_sum);
-  ops_.download(&mlm_correct, sums.mlm.correct);
-  ops_.download(&nsp_correct, sums.nsp.correct);
+  ops_.context().read(&mlm_nll, sums.mlm.nll_sum);
+  ops_.context().read(&nsp_nll, sums.nsp.nll_sum);
+  ops_.context().read(&mlm_correct, sums.mlm.correct);
+  ops_.context().read(&nsp_correct, sums.nsp.correct);
   ops_.context().synchronize();
   return {mlm_nll, nsp_nll, static_cast<double>(mlm_correct), static_cast<double>(nsp_correct)};
 }
@@ -200,7 +200,7 @@ void Engine::for_each_master(const F& f) {
   for (std::size_t i = 0; i < parameters.table().parameters().size(); ++i) {
     const Tensor master = parameters.parameter_master(i);
     values.resize(static_cast<std::size_t>(master.elements()));
-    ops_.download(values.data(), master);
+    ops_.context().read(values.data(), master);
     ops_.context().synchronize();
     f(values);
   }

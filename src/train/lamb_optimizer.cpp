@@ -52,10 +52,9 @@ UpdateResult LambOptimizer::update(Ops& ops, Parameters& parameters, ConstTensor
   float norm_value = 0.0F;
   float scale = 1.0F;
   std::int32_t bad = -1;
-  ops.download(&norm_value, result_.norm);
-  ops.download(&scale, result_.clip_scale);
-  ops.download(&bad, result_.first_bad);
-  ops.context().synchronize();
+  ops.context().read(&norm_value, result_.norm);
+  ops.context().read(&scale, result_.clip_scale);
+  ops.context().read(&bad, result_.first_bad);
   return {.gradient_norm = norm_value, .clip_scale = scale, .bad_parameter = bad};
 }
 

@@ -23,9 +23,9 @@ std::string version_of_build() {
 void check_same_everywhere(const std::string& config_text, const Context& context, const Communicator& communicator, Agreement& ranks) {
   check<ConfigError>(ranks.equal(std::hash<std::string>{}(config_text)),
                      "the ranks were started with different settings; give all the same options and environment");
-  check<EnvironmentError>(ranks.equal(static_cast<std::uint64_t>(context.isa()) << 1),
+  check<EnvironmentError>(ranks.equal(std::hash<std::string>{}(context.arithmetic())),
                           "the ranks' processors have different instruction sets (rank {} has {}); set FLASHBERT_MAX_ISA to the lowest",
-                          communicator.rank(), name_of(context.isa()));
+                          communicator.rank(), context.arithmetic());
   check<EnvironmentError>(ranks.equal(std::hash<std::string>{}(version_of_build())),
                           "the ranks run different builds of flashbert or its libraries (rank {}: {})", communicator.rank(),
                           version_of_build());

@@ -38,7 +38,7 @@ RunDescription describe_run(const TrainSettings& s, const RunPlan& plan, const P
 std::map<std::string, std::string> software(const Communicator& communicator, const Context& context) {
   std::map<std::string, std::string> all = build_info();
   all["communication"] = communicator.description();
-  all["instruction_set"] = std::string(name_of(context.isa()));
+  all["instruction_set"] = context.arithmetic();
   return all;
 }
 

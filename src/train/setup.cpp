@@ -7,12 +7,10 @@
 
 namespace flashbert {
 
-std::string device_name(const Context& context) { return context.device() == Device::kCpu ? "cpu" : "cuda"; }
-
 Setup make_setup(const TrainSettings& settings, const Communicator& communicator) {
   Setup setup;
-  const int threads = settings.threads > 0 ? static_cast<int>(settings.threads) : communicator.own_cores();
-  setup.context = make_context({.device = parse_device(settings.device), .threads = threads});
+  setup.threads = settings.threads > 0 ? static_cast<int>(settings.threads) : communicator.own_cores();
+  setup.context = make_context({.device = parse_device(settings.device), .threads = setup.threads});
   setup.ops = make_ops(*setup.context);
   const bool bf16 = settings.precision == Precision::kBf16 && setup.context->has_bf16();
   setup.compute = bf16 ? Dtype::kBf16 : Dtype::kF32;
@@ -20,8 +18,7 @@ Setup make_setup(const TrainSettings& settings, const Communicator& communicator
                           : settings.precision == Precision::kF32
                               ? "f32 throughout, as asked"
                               : "f32: this processor has no bf16 products, where bf16 is slower than f32";
-  setup.note = fmt::format("device {}, {} threads, instruction set {}, precision {}", device_name(*setup.context), setup.context->threads(),
-                           name_of(setup.context->isa()), why);
+  setup.note = fmt::format("{}, precision {}", setup.context->description(), why);
   return setup;
 }
 

@@ -14,12 +14,10 @@ namespace flashbert {
 struct Setup {
   std::unique_ptr<Context> context;
   std::unique_ptr<Ops> ops;
+  int threads = 0;  ///< of the host
   Dtype compute = Dtype::kF32;
   std::string note;  ///< what was chosen and why
 };
-
-/// "cpu" or "cuda", as log and report name it.
-std::string device_name(const Context& context);
 
 /// precision bf16 computes in bf16 where the processor has products of bf16, else in f32: a choice, told in the note. Threads 0 = the
 /// communicator's own_cores().

@@ -348,9 +348,9 @@ class Training {
     report_.initialisation_s = outputs_->run.initialisation_s();
     report_.global_batch = settings_.global_batch;
     report_.ranks = communicator_.size();
-    report_.threads = setup_.context->threads();
+    report_.threads = setup_.threads;
     report_.precision = std::string(name_of(setup_.compute));
-    report_.device = device_name(*setup_.context);
+    report_.device = setup_.context->name();
     report_.seed = settings_.seed;
     write_whole_file(out / "report.json", report_json(report_));
     const std::string text = report_text(report_);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <numeric>
 #include <vector>
 
@@ -89,6 +90,28 @@ TEST(Tensor, BecomesConstWithAllItsProperties) {
   EXPECT_EQ(constant.shape(), view.shape());
   EXPECT_EQ(constant.row_stride(), 6);
   EXPECT_FALSE(ConstTensor(Tensor()));
+}
+
+class Closed final : public MemorySpace {
+ public:
+  [[nodiscard]] bool readable() const override { return open; }
+  bool open = false;
+};
+
+TEST(Tensor, MemoryOfADeviceIsNotLookedInto) {
+  Closed space;
+  std::array<float, 6> memory = {0, 1, 2, 3, 4, 5};
+  const Tensor tensor(memory.data(), Dtype::kF32, {2, 3}, 3, &space);
+  const ConstTensor constant = tensor;
+  EXPECT_THROW(static_cast<void>(tensor.data<float>()), BrokenPromise);
+  EXPECT_THROW(static_cast<void>(constant.data<float>()), BrokenPromise);
+  EXPECT_THROW(static_cast<void>(tensor.rows(1, 1).data<float>()), BrokenPromise);
+  EXPECT_THROW(static_cast<void>(tensor.columns(1, 2).data<float>()), BrokenPromise);
+  EXPECT_THROW(static_cast<void>(tensor.reshape({6}).data<float>()), BrokenPromise);
+  EXPECT_THROW(static_cast<void>(tensor.split_columns(1, 3).data<float>()), BrokenPromise);
+  EXPECT_THROW(static_cast<void>(tensor.data<std::int32_t>()), DtypeError);
+  space.open = true;
+  EXPECT_EQ(tensor.rows(1, 1).columns(1, 2).data<float>()[0], 4.0F);
 }
 
 }  // namespace

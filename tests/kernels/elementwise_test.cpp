@@ -175,15 +175,15 @@ TEST_P(CopyOp, ScaledCopyMatchesReferenceInEveryMode) {
   }
 }
 
-TEST_P(CopyOp, UploadDownloadAndZeroMoveExactlyTheirBytes) {
+TEST_P(CopyOp, WritesReadsAndZerosMoveExactlyTheirBytes) {
   // The larger one is cut into pieces among threads.
   for (const std::int64_t count : {std::int64_t{0}, std::int64_t{5}, std::int64_t{300001}}) {
     std::vector<float> host(static_cast<std::size_t>(count));
     for (std::size_t i = 0; i < host.size(); ++i) host[i] = static_cast<float>(i % 1009);
     const DeviceTensor tensor = empty(Dtype::kF32, {count});
-    ops().upload(tensor, host.data());
+    ops().context().write(tensor, host.data());
     std::vector<float> back(host.size(), -1.0F);
-    ops().download(back.data(), tensor);
+    ops().context().read(back.data(), tensor);
     EXPECT_EQ(back, host);
     ops().fill_zero(tensor);
     EXPECT_EQ(tensor.values(), Values(host.size(), 0.0));

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/context.h"
+#include "core/cpu/cpu_context.h"
 #include "kernels/cpu/linear/onednn.h"
 #include "kernels/cpu/linear/pack.h"
 #include "kernels/cpu/linear/tiles.h"
@@ -162,11 +162,11 @@ TEST(LinearPack, TransposesAndSumsColumns) {
 }
 
 TEST(LinearProducts, RunOnPackedWeightsWhereTheProcessorHasAvx512) {
-  const auto context = make_context({});
-  if (context->isa() < Isa::kAvx512) GTEST_SKIP() << "instruction set " << name_of(context->isa()) << " uses plain layouts";
-  const ProductSet products(*context);
+  const CpuContext context;
+  if (context.isa() < Isa::kAvx512) GTEST_SKIP() << "instruction set " << name_of(context.isa()) << " uses plain layouts";
+  const ProductSet products(context);
   EXPECT_TRUE(products.blocked(Dtype::kF32));
-  EXPECT_EQ(products.blocked(Dtype::kBf16), context->has_bf16());
+  EXPECT_EQ(products.blocked(Dtype::kBf16), context.has_bf16());
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "core/context.h"
+#include "core/cpu/cpu_context.h"
 #include "core/error.h"
 #include "support/test_device.h"
 
@@ -45,7 +45,7 @@ void expect_burst(const BurstCase& c) {
 
 TEST(PeakBursts, CountTheOperationsTheyDo) {
   const testing::TestDevice device(Device::kCpu);
-  const Context& context = device.context();
+  const CpuContext& context = device.cpu_context();
   expect_burst({.burst = fma_burst_avx2, .lanes = 8, .accumulators = 12, .products = 1});
   if (context.isa() >= Isa::kAvx512) expect_burst({.burst = fma_burst_avx512, .lanes = 16, .accumulators = 16, .products = 1});
   if (context.has_bf16()) expect_burst({.burst = bf16_burst_avx512_bf16, .lanes = 16, .accumulators = 16, .products = 2});
@@ -53,7 +53,7 @@ TEST(PeakBursts, CountTheOperationsTheyDo) {
 
 TEST(Peak, RefusesWhatCannotBeMeasured) {
   const testing::TestDevice device(Device::kCpu);
-  const Context& context = device.context();
+  const CpuContext& context = device.cpu_context();
   EXPECT_THROW(static_cast<void>(peak_gflops(context, Dtype::kF32, {.threads = 0})), ConfigError);
   EXPECT_THROW(static_cast<void>(peak_gflops(context, Dtype::kF32, {.threads = 1, .repetitions = 0})), ConfigError);
   EXPECT_THROW(static_cast<void>(peak_gflops(context, Dtype::kI32, {})), DtypeError);

@@ -226,8 +226,6 @@ TEST_P(Validation, ElementwiseOpsNameTheWrongArgument) {
   expect_refused<DtypeError>([&] { ops().scaled_copy({.y = bf16_rows_, .x = rows_, .scale = {}}); }, "scaled_copy", "y");
   expect_refused<ShapeError>([&] { ops().scaled_copy({.y = other_rows_, .x = rows_, .scale = tokens_}); }, "scaled_copy", "scale", "(1)");
   expect_refused<ShapeError>([&] { ops().fill_zero(gapped_rows_); }, "fill_zero", "tensor", "contiguous");
-  expect_refused<ShapeError>([&] { ops().upload({}, nullptr); }, "upload", "to", "absent");
-  expect_refused<ShapeError>([&] { ops().download(nullptr, gapped_rows_); }, "download", "from", "contiguous");
 }
 
 TEST_P(Validation, CrossEntropyNamesTheWrongArgument) {

@@ -61,7 +61,7 @@ class Workspace : public testing::OpTest {
     with(needed);
     EXPECT_THROW(with(needed - 1), WorkspaceTooSmall) << op;
   }
-  [[nodiscard]] const Context& context() const { return device().context(); }
+  [[nodiscard]] const CpuContext& context() const { return device().cpu_context(); }
 };
 
 TEST_P(Workspace, OfAttentionCoversItsLongestSequences) {
@@ -261,7 +261,7 @@ TEST_P(Workspace, OfEmbeddingsCoversItsRows) {
 // One thread, since attention and LayerNorm book for each.
 TEST_P(Workspace, IsBookedForWhicheverFamilyNeedsMost) {
   const TestDevice on(GetParam().device, 1);
-  const Context& one = on.context();
+  const CpuContext& one = on.cpu_context();
   OpsPlan little;
   little.compute = dtype();
   little.max_tokens = 1;
@@ -283,7 +283,7 @@ TEST_P(Workspace, IsBookedForWhicheverFamilyNeedsMost) {
   loss.max_logit_rows = 65536;
   OpsPlan optimizer = little;
   optimizer.parameter_elements.assign(100, 4096000);
-  using Family = std::int64_t (*)(const OpsPlan&, const Context&);
+  using Family = std::int64_t (*)(const OpsPlan&, const CpuContext&);
   const std::vector<std::pair<Family, OpsPlan>> cases = {{cpu::attention_scratch_bytes, attention},
                                                          {cpu::layer_norm_scratch_bytes, norm},
                                                          {cpu::cross_entropy_scratch_bytes, loss},

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/context.h"
+#include "core/cpu/cpu_context.h"
 #include "kernels/ops.h"
 
 namespace flashbert::testing {
@@ -35,6 +35,8 @@ class TestDevice {
   static constexpr int kThreads = 2;
   explicit TestDevice(Device device, int threads = kThreads);
   [[nodiscard]] Context& context() const { return *context_; }
+  /// For tests of the CPU backend's own parts.
+  [[nodiscard]] CpuContext& cpu_context() const { return dynamic_cast<CpuContext&>(*context_); }
   [[nodiscard]] Ops& ops() const { return *ops_; }
 
  private:

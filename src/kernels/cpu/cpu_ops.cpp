@@ -1,7 +1,6 @@
 #include "kernels/cpu/cpu_ops.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "kernels/cpu/linear/linear.h"
 #include "kernels/workspace.h"
@@ -10,25 +9,11 @@ namespace flashbert::cpu {
 namespace {
 
 constexpr std::int64_t kWorkspaceAlignment = 256;
-// Below this a parallel region costs more than it saves (a memset of 256 KiB takes about 10 us).
-constexpr std::int64_t kParallelBytes = std::int64_t{1} << 18;
-constexpr std::int64_t kCopyChunk = std::int64_t{1} << 16;
-
 std::int64_t aligned(std::int64_t bytes) { return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment; }
-
-void copy_bytes(void* to, const void* from, std::int64_t bytes, int threads) {
-  const std::int64_t chunks = (bytes + kCopyChunk - 1) / kCopyChunk;
-#pragma omp parallel for num_threads(threads) schedule(static) if (bytes >= kParallelBytes)
-  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-    const std::int64_t begin = chunk * kCopyChunk;
-    std::memcpy(static_cast<std::byte*>(to) + begin, static_cast<const std::byte*>(from) + begin,
-                static_cast<std::size_t>(std::min(kCopyChunk, bytes - begin)));
-  }
-}
 
 }  // namespace
 
-CpuOps::CpuOps(Context& context) : Ops(context), linear_(std::make_unique<Linear>(context)) {}
+CpuOps::CpuOps(CpuContext& context) : Ops(context), context_(context), linear_(std::make_unique<Linear>(context)) {}
 
 CpuOps::~CpuOps() = default;
 
@@ -56,28 +41,11 @@ std::byte* CpuOps::scratch(const char* op, std::int64_t bytes) {
     require_workspace(op, bytes, workspace_.bytes());
     return static_cast<std::byte*>(workspace_.raw());
   }
-  if (own_scratch_ == nullptr || own_scratch_->bytes() < bytes) {
-    own_scratch_.reset();
-    ArenaPlan plan;
-    plan.book("workspace", "scratch", Dtype::kU8, Shape{bytes});
-    own_scratch_ = std::make_unique<Arena>(plan);
-  }
-  return static_cast<std::byte*>(own_scratch_->tensor(BufferId{0}).raw());
+  if (own_scratch_.bytes() < bytes) own_scratch_ = context_.allocate(bytes, MemoryKind::kDevice);
+  return static_cast<std::byte*>(own_scratch_.data());
 }
 
-void CpuOps::do_upload(Tensor to, const void* from) { copy_bytes(to.raw(), from, to.bytes(), context().threads()); }
-
-void CpuOps::do_download(void* to, ConstTensor from) { copy_bytes(to, from.raw(), from.bytes(), context().threads()); }
-
-void CpuOps::do_fill_zero(Tensor tensor) {
-  const std::int64_t bytes = tensor.bytes();
-  auto* const data = static_cast<std::byte*>(tensor.raw());
-#pragma omp parallel for num_threads(context().threads()) schedule(static) if (bytes >= kParallelBytes)
-  for (std::int64_t chunk = 0; chunk < (bytes + kCopyChunk - 1) / kCopyChunk; ++chunk) {
-    const std::int64_t begin = chunk * kCopyChunk;
-    std::memset(data + begin, 0, static_cast<std::size_t>(std::min(kCopyChunk, bytes - begin)));
-  }
-}
+void CpuOps::do_fill_zero(Tensor tensor) { zero_bytes(tensor.raw(), tensor.bytes(), context_.threads()); }
 
 void CpuOps::do_linear_pack(const LinearPack& args) { linear_->pack(args); }
 void CpuOps::do_linear_forward(const LinearForward& args) { linear_->forward(args); }

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/arena.h"
+#include "core/cpu/cpu_context.h"
 #include "kernels/ops.h"
 
 namespace flashbert::cpu {
@@ -15,15 +15,14 @@ class Linear;  // cpu/linear.h: products by oneDNN
 /// depends on the instruction set is entered through a table of function pointers chosen once from the context.
 class CpuOps final : public Ops {
  public:
-  explicit CpuOps(Context& context);
+  explicit CpuOps(CpuContext& context);
   ~CpuOps() override;
+  [[nodiscard]] CpuContext& context() const { return context_; }
   std::int64_t prepare(const OpsPlan& plan) override;
   void bind_workspace(Tensor workspace) override;
   [[nodiscard]] std::int64_t linear_pack_bytes(const LinearShape& shape) const override;
 
  private:
-  void do_upload(Tensor to, const void* from) override;
-  void do_download(void* to, ConstTensor from) override;
   void do_fill_zero(Tensor tensor) override;
   void do_linear_pack(const LinearPack& args) override;
   void do_linear_forward(const LinearForward& args) override;
@@ -52,17 +51,18 @@ class CpuOps final : public Ops {
   /// (BrokenPromise naming the op where that is too small), else an own buffer that grows (tests and tools without a plan).
   std::byte* scratch(const char* op, std::int64_t bytes);
 
+  CpuContext& context_;
   std::unique_ptr<Linear> linear_;
   Tensor workspace_;               ///< bound
   std::int64_t linear_bytes_ = 0;  ///< the workspace's first part is linear_'s
-  std::unique_ptr<Arena> own_scratch_;
+  Buffer own_scratch_;
 };
 
 // Bytes of scratch that each family needs for shapes within the plan; prepare() books the largest.
-std::int64_t attention_scratch_bytes(const OpsPlan& plan, const Context& context);
-std::int64_t layer_norm_scratch_bytes(const OpsPlan& plan, const Context& context);
-std::int64_t embeddings_scratch_bytes(const OpsPlan& plan, const Context& context);
-std::int64_t cross_entropy_scratch_bytes(const OpsPlan& plan, const Context& context);
-std::int64_t optimizer_scratch_bytes(const OpsPlan& plan, const Context& context);
+std::int64_t attention_scratch_bytes(const OpsPlan& plan, const CpuContext& context);
+std::int64_t layer_norm_scratch_bytes(const OpsPlan& plan, const CpuContext& context);
+std::int64_t embeddings_scratch_bytes(const OpsPlan& plan, const CpuContext& context);
+std::int64_t cross_entropy_scratch_bytes(const OpsPlan& plan, const CpuContext& context);
+std::int64_t optimizer_scratch_bytes(const OpsPlan& plan, const CpuContext& context);
 
 }  // namespace flashbert::cpu

@@ -12,7 +12,7 @@
 namespace flashbert::cpu {
 namespace {
 
-const AttentionKernels& attention_kernels(const Context& context) {
+const AttentionKernels& attention_kernels(const CpuContext& context) {
   switch (context.isa()) {
     case Isa::kAvx512Bf16:
       return kAttentionAvx512Bf16;
@@ -127,7 +127,7 @@ void zero_head(const Tensor& tensor, std::int64_t begin, std::int64_t rows, std:
 /// Runs f(sequence, head, scratch) for every item, shared among threads; each item writes only its own rows, so the result does not
 /// depend on who runs it.
 template <class Function>
-void for_items(const AttentionInputs& in, const Context& context, std::byte* memory, std::int64_t bytes_per_thread, const Function& f) {
+void for_items(const AttentionInputs& in, const CpuContext& context, std::byte* memory, std::int64_t bytes_per_thread, const Function& f) {
   const std::int64_t list_bytes = (in.cu_queries.extent(0) * static_cast<std::int64_t>(sizeof(std::int32_t)) + 63) / 64 * 64;
   const WorkList list = order_by_length(in, memory);
   const std::int64_t heads = in.query.extent(1);
@@ -223,7 +223,7 @@ void CpuOps::do_attention_backward(const AttentionBackward& args) {
   zero_rows(args.dvalue, keys_used);
 }
 
-std::int64_t attention_scratch_bytes(const OpsPlan& plan, const Context& context) {
+std::int64_t attention_scratch_bytes(const OpsPlan& plan, const CpuContext& context) {
   const std::int64_t sequences = plan.max_tokens;  // at least one token each, as far as the plan knows
   return total_scratch(sequences, thread_scratch_bytes(plan.max_seq_len, plan.head_dim), context.threads());
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "core/arena.h"
 #include "core/error.h"
 #include "kernels/cpu/linear/multiply.h"
 #include "kernels/cpu/linear/weight_gradient.h"
@@ -67,7 +66,7 @@ void pack_converted(const LinearPath& path, ConstTensor weight, std::byte* to, i
 }  // namespace
 
 struct Linear::Implementation {
-  explicit Implementation(Context& context_of_ops) : context(context_of_ops), products(context_of_ops) {}
+  explicit Implementation(CpuContext& context_of_ops) : context(context_of_ops), products(context_of_ops) {}
 
   [[nodiscard]] LinearPath path_of(Dtype weights) const {
     if (weights == Dtype::kBf16 && !context.has_bf16()) return {Dtype::kF32, false};
@@ -86,13 +85,8 @@ struct Linear::Implementation {
       require_workspace(op, bytes, workspace.bytes());
       return static_cast<std::byte*>(workspace.raw());
     }
-    if (own_workspace == nullptr || own_workspace->bytes() < bytes) {
-      own_workspace.reset();
-      ArenaPlan plan;
-      plan.book("workspace", "linear", Dtype::kU8, Shape{bytes});
-      own_workspace = std::make_unique<Arena>(plan);
-    }
-    return static_cast<std::byte*>(own_workspace->tensor(BufferId{0}).raw());
+    if (own_workspace.bytes() < bytes) own_workspace = context.allocate(bytes, MemoryKind::kDevice);
+    return static_cast<std::byte*>(own_workspace.data());
   }
 
   void multiply(const char* op, const MultiplyShape& shape, const MultiplyData& data) {
@@ -123,10 +117,10 @@ struct Linear::Implementation {
   std::int64_t prepare_forward(const LinearShape& layer, std::int64_t rows);
   std::int64_t prepare_gradients(const LinearShape& layer, std::int64_t rows);
 
-  Context& context;
+  CpuContext& context;
   ProductSet products;
   Tensor workspace;
-  std::unique_ptr<Arena> own_workspace;
+  Buffer own_workspace;
 };
 
 std::int64_t Linear::Implementation::prepare_forward(const LinearShape& layer, std::int64_t rows) {
@@ -154,7 +148,7 @@ std::int64_t Linear::Implementation::prepare_gradients(const LinearShape& layer,
   return std::max(bytes, gradient_bytes(plan, context.threads()));
 }
 
-Linear::Linear(Context& context) : implementation_(std::make_unique<Implementation>(context)) {}
+Linear::Linear(CpuContext& context) : implementation_(std::make_unique<Implementation>(context)) {}
 Linear::~Linear() = default;
 
 std::int64_t Linear::prepare(const OpsPlan& plan) {

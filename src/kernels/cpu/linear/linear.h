@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "core/context.h"
+#include "core/cpu/cpu_context.h"
 #include "kernels/ops.h"
 
 namespace flashbert::cpu {
@@ -15,7 +15,7 @@ namespace flashbert::cpu {
 /// code allocates nothing; oneDNN allocates inside each execution, see linear_onednn.h. Others get both at first use.
 class Linear {
  public:
-  explicit Linear(Context& context);
+  explicit Linear(CpuContext& context);
   ~Linear();
   Linear(const Linear&) = delete;
   Linear& operator=(const Linear&) = delete;

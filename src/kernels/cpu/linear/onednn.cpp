@@ -132,7 +132,7 @@ bool Product::run(int thread, const ProductData& data) const {
          dnnl_success;
 }
 
-ProductSet::ProductSet(const Context& context) {
+ProductSet::ProductSet(const CpuContext& context) {
   cap_instruction_set(context.isa());
   library_ = std::make_unique<Library>();
   for (int thread = 0; thread < context.threads(); ++thread) library_->streams.emplace_back(library_->engine);

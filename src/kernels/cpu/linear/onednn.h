@@ -5,7 +5,7 @@
 #include <map>
 #include <memory>
 
-#include "core/context.h"
+#include "core/cpu/cpu_context.h"
 #include "core/dtype.h"
 
 namespace flashbert::cpu {
@@ -66,7 +66,7 @@ class Product {
 class ProductSet {
  public:
   /// Caps oneDNN's instruction set at the context's; throws EnvironmentError when the library is already running with another.
-  explicit ProductSet(const Context& context);
+  explicit ProductSet(const CpuContext& context);
   ~ProductSet();
   ProductSet(const ProductSet&) = delete;
   ProductSet& operator=(const ProductSet&) = delete;

@@ -22,7 +22,7 @@ void check_options(const PeakOptions& options) {
                      "threads {} and repetitions {} of a peak measurement must be at least 1", options.threads, options.repetitions);
 }
 
-Burst choose_burst(const Context& context, Dtype dtype) {
+Burst choose_burst(const CpuContext& context, Dtype dtype) {
   if (dtype == Dtype::kF32) return context.isa() >= Isa::kAvx512 ? fma_burst_avx512 : fma_burst_avx2;
   check<DtypeError>(dtype == Dtype::kBf16, "peak of {} asked for; choose f32 or bf16", name_of(dtype));
   check<EnvironmentError>(context.has_bf16(), "no bf16 peak: instruction set {} has no bf16 products; measure f32", name_of(context.isa()));
@@ -62,7 +62,7 @@ void triad(float* a, const float* b, const float* c, std::int64_t elements) {
 
 }  // namespace
 
-double peak_gflops(const Context& context, Dtype dtype, const PeakOptions& options) {
+double peak_gflops(const CpuContext& context, Dtype dtype, const PeakOptions& options) {
   check_options(options);
   const Burst burst = choose_burst(context, dtype);
   const long rounds = calibrate(burst);
@@ -79,12 +79,12 @@ double peak_gflops(const Context& context, Dtype dtype, const PeakOptions& optio
   return best * 1e-9;
 }
 
-double triad_gbytes_per_second(const PeakOptions& options) {
+double triad_gbytes_per_second(CpuContext& context, const PeakOptions& options) {
   check_options(options);
   ArenaPlan plan;
   std::array<BufferId, 3> ids;
   for (BufferId& id : ids) id = plan.book("workspace", "triad", Dtype::kF32, Shape{options.threads, kTriadElements});
-  const Arena arena(plan);
+  const Arena arena(plan, context);
   const auto array = [&](std::size_t which) { return arena.tensor(ids[which]).data<float>(); };
   const double bytes = 3.0 * 4.0 * static_cast<double>(kTriadElements) * options.threads;
   double best = 0.0;

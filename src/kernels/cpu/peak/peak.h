@@ -1,6 +1,6 @@
 #pragma once
 
-#include "core/context.h"
+#include "core/cpu/cpu_context.h"
 #include "core/dtype.h"
 
 namespace flashbert::cpu {
@@ -15,11 +15,11 @@ struct PeakOptions {
 /// 10^9 operations per second (a multiply and an add count two) of independent FMAs (f32), or of pair dot products vdpbf16ps (bf16), in the
 /// widest registers the context's instruction set has. Throws EnvironmentError for bf16 where has_bf16() is false, DtypeError for
 /// other types, ConfigError for threads or repetitions below 1.
-double peak_gflops(const Context& context, Dtype dtype, const PeakOptions& options);
+double peak_gflops(const CpuContext& context, Dtype dtype, const PeakOptions& options);
 
 /// 10^9 bytes per second of a[i] = b[i] + s * c[i] over f32 arrays of 64 MiB for each thread (far larger than a share of the last-level
 /// cache); three streams are counted, the read that fills a before it is written is not. Source: McCalpin, STREAM.
-double triad_gbytes_per_second(const PeakOptions& options);
+double triad_gbytes_per_second(CpuContext& context, const PeakOptions& options);
 
 // One burst of so many rounds; returns the operations done. sums: 16 different floats, overwritten, which keeps the work alive.
 double fma_burst_avx2(long rounds, float* sums);

@@ -49,7 +49,7 @@ void CpuOps::do_softmax_cross_entropy(const SoftmaxCrossEntropy& args) {
   args.counters.counted.data<std::int64_t>()[0] += counted;
 }
 
-std::int64_t cross_entropy_scratch_bytes(const OpsPlan& plan, const Context& /*context*/) {
+std::int64_t cross_entropy_scratch_bytes(const OpsPlan& plan, const CpuContext& /*context*/) {
   return std::max(plan.max_logit_rows, plan.max_tokens) * static_cast<std::int64_t>(sizeof(RowOutcome));
 }
 

@@ -4,14 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/context.h"
+#include "core/cpu/cpu_context.h"
 #include "kernels/args/common.h"
 #include "kernels/cpu/rows/kernels.h"
 #include "kernels/formulas.h"
 
 namespace flashbert::cpu {
 
-inline const RowKernels& row_kernels(const Context& context) {
+inline const RowKernels& row_kernels(const CpuContext& context) {
   switch (context.isa()) {
     case Isa::kAvx512Bf16:
       return kRowKernelsAvx512Bf16;
@@ -45,7 +45,7 @@ inline constexpr std::int64_t kFlatBlock = 16384;
 
 /// Runs f(begin, count) over [0, elements) in blocks of kFlatBlock, shared among the context's threads.
 template <class Function>
-void for_flat_blocks(const Context& context, std::int64_t elements, const Function& f) {
+void for_flat_blocks(const CpuContext& context, std::int64_t elements, const Function& f) {
   const std::int64_t blocks = (elements + kFlatBlock - 1) / kFlatBlock;
 #pragma omp parallel for num_threads(context.threads()) schedule(static) if (blocks > 1)
   for (std::int64_t block = 0; block < blocks; ++block) {

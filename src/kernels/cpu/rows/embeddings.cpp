@@ -109,7 +109,7 @@ void CpuOps::do_embedding_gradient(const EmbeddingGradient& args) {
   }
 }
 
-std::int64_t embeddings_scratch_bytes(const OpsPlan& plan, const Context& context) {
+std::int64_t embeddings_scratch_bytes(const OpsPlan& plan, const CpuContext& context) {
   return std::max(layer_norm_scratch_bytes(plan, context), long_run_bytes(plan.max_tokens));
 }
 

@@ -101,7 +101,7 @@ std::int64_t norm_gradient_scratch_bytes(std::int64_t rows, std::int64_t columns
   return gradient_blocks(rows) * 2 * row_floats(columns) * static_cast<std::int64_t>(sizeof(float));
 }
 
-void norm_gradient(const Context& context, const NormGradient& args, std::byte* scratch) {
+void norm_gradient(const CpuContext& context, const NormGradient& args, std::byte* scratch) {
   const RowKernels& kernels = row_kernels(context);
   const std::int64_t columns = args.dy.extent(1);
   const std::int64_t width = row_floats(columns);
@@ -149,7 +149,7 @@ void CpuOps::do_dropout_add_layer_norm_backward(const DropoutAddLayerNormBackwar
                 scratch("dropout_add_layer_norm_backward", bytes));
 }
 
-std::int64_t layer_norm_scratch_bytes(const OpsPlan& plan, const Context& context) {
+std::int64_t layer_norm_scratch_bytes(const OpsPlan& plan, const CpuContext& context) {
   return std::max(norm_row_scratch_bytes(plan.hidden) * context.threads(),
                   norm_gradient_scratch_bytes(std::max(plan.max_tokens, plan.max_logit_rows), plan.hidden));
 }

@@ -22,6 +22,6 @@ struct NormGradient {
   Accumulate accumulate = Accumulate::kAdd;
 };
 std::int64_t norm_gradient_scratch_bytes(std::int64_t rows, std::int64_t columns);
-void norm_gradient(const Context& context, const NormGradient& args, std::byte* scratch);
+void norm_gradient(const CpuContext& context, const NormGradient& args, std::byte* scratch);
 
 }  // namespace flashbert::cpu

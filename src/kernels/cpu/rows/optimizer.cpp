@@ -12,7 +12,7 @@ std::int64_t chunks_of(std::int64_t elements) { return (elements + kNormChunk - 
 /// Calls f(tensor, chunk, place) for every chunk of every tensor, places counted through; shared among threads, in memory order. The
 /// tensors' first places are in `first` (count + 1 entries).
 template <class Function>
-void for_chunks(const Context& context, const std::int64_t* first, std::int64_t count, const Function& f) {
+void for_chunks(const CpuContext& context, const std::int64_t* first, std::int64_t count, const Function& f) {
   const std::int64_t total = first[count];
 #pragma omp parallel for num_threads(context.threads()) schedule(static) if (total > 1)
   for (std::int64_t place = 0; place < total; ++place) {
@@ -137,7 +137,7 @@ void CpuOps::do_lamb_update(const LambUpdate& args) {
   });
 }
 
-std::int64_t optimizer_scratch_bytes(const OpsPlan& plan, const Context& /*context*/) {
+std::int64_t optimizer_scratch_bytes(const OpsPlan& plan, const CpuContext& /*context*/) {
   std::int64_t chunks = 0;
   for (const std::int64_t elements : plan.parameter_elements) chunks += chunks_of(elements);
   return scratch_bytes(static_cast<std::int64_t>(plan.parameter_elements.size()), chunks);
