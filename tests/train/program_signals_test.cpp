@@ -105,6 +105,19 @@ TEST_P(ProgramSignals, EndTheRunAfterTheStepWithOneStopRecordAndASave) {
 INSTANTIATE_TEST_SUITE_P(Numbers, ProgramSignals, ::testing::Values(SIGINT, SIGTERM),
                          [](const ::testing::TestParamInfo<int>& number) { return number.param == SIGINT ? "SIGINT" : "SIGTERM"; });
 
+TEST(ProgramSignalsTwice, WithinAMomentAreTheSameWish) {
+  // A step of some 1 TFLOP: no processor is through with it between the two signals.
+  RunningTrain running("signals", fmt::format("--layers 2 --hidden 512 --heads 8 --intermediate 2048 --vocab 1024 --max-positions 128 "
+                                              "--train-data {}/train --global-batch 512 --micro-batch 16 --max-steps 2",
+                                              small_data().string()));
+  ASSERT_TRUE(running.wait_for_a_step());
+  running.signal(SIGTERM);
+  ASSERT_TRUE(running.wait_for_text("stopping after this step"));
+  running.signal(SIGTERM);
+  const TrainedRun run = running.end();
+  EXPECT_EQ(run.status, 6) << run.output;
+}
+
 TEST(ProgramSignalsTwice, EndTheProcessAtOnce) {
   // A step of 16,384 samples and some 40 TFLOP: no processor is through with it before the second signal.
   RunningTrain running("signals", fmt::format("--layers 2 --hidden 512 --heads 8 --intermediate 2048 --vocab 1024 --max-positions 128 "
