@@ -22,7 +22,7 @@ SelfAttention::SelfAttention(const BertConfig& config, std::int64_t layer, Rows 
     qkv_id_ = plan.book("activations", "attention.qkv", compute, {tokens, 3 * hidden});
   }
   context_id_ = plan.book("activations", "attention.context", compute, {queries, hidden});
-  lse_id_ = plan.book("activations", "attention.lse", Dtype::kF32, {queries, config.heads});
+  lse_id_ = plan.book("activations", "attention.lse", Dtype::kF32, {config.heads, queries});
   if (config.attention_dropout > 0.0F) {
     keep_id_ = plan.book("activations", "attention.keep_bits", Dtype::kU32, {queries, config.heads, word_columns_});
   }
@@ -77,7 +77,7 @@ Tensor SelfAttention::forward(const Pass& pass, ConstTensor x) {
   }
   const AttentionInputs attention = inputs(pass);
   pass.ops.attention_forward({.out = context_.rows(0, rows).split_columns(config_.heads, config_.head_dim()),
-                              .lse = lse_.rows(0, rows),
+                              .lse = lse_.columns(0, rows),
                               .keep_bits = attention.dropout.active() ? keep_.rows(0, rows) : Tensor{},
                               .inputs = attention});
   pass.forward(linears.attention_output, norm_.branch(rows), context_.rows(0, rows));
@@ -123,7 +123,7 @@ void SelfAttention::backward(const Pass& pass, ConstTensor x, Tensor gradient, T
                                .dvalue = heads(dqkv.columns(first_key + hidden, hidden)),
                                .dout = heads(dcontext),
                                .out = context_.rows(0, rows).split_columns(config_.heads, config_.head_dim()),
-                               .lse = lse_.rows(0, rows),
+                               .lse = lse_.columns(0, rows),
                                .keep_bits = attention.dropout.active() ? ConstTensor(keep_.rows(0, rows)) : ConstTensor{},
                                .inputs = attention});
   if (head_rows) {

@@ -127,7 +127,7 @@ std::vector<BenchRow> bench_attention(const BenchOptions& options, const Attenti
   const RandomTensor dqkv(*setup.context, setup.compute, {tokens, 3 * shape.heads * shape.head_dim}, 1.0F);
   const RandomTensor out(*setup.context, setup.compute, heads, 1.0F);
   const RandomTensor dout(*setup.context, setup.compute, heads, 1.0F);
-  const RandomTensor lse(*setup.context, Dtype::kF32, {tokens, shape.heads}, 0.0F);
+  const RandomTensor lse(*setup.context, Dtype::kF32, {shape.heads, tokens}, 0.0F);
   const RandomTensor keep(*setup.context, Dtype::kU32, {tokens, shape.heads, keep_words(shape.seq_len)}, 0.0F);
   const RandomTensor cu(*setup.context, Dtype::kI32, {shape.batch + 1}, 0.0F);
   const RandomTensor position(*setup.context, Dtype::kI32, {tokens}, 0.0F);

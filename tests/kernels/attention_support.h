@@ -84,7 +84,7 @@ class AttentionRun {
         dquery(device, dtype, c.shape(c.batch.query_rows), gap),
         dkey(device, dtype, c.shape(c.batch.key_rows), gap),
         dvalue(device, dtype, c.shape(c.batch.key_rows), gap),
-        lse(device, Dtype::kF32, {as_extent(c.batch.query_rows), as_extent(c.batch.heads)}),
+        lse(device, Dtype::kF32, {as_extent(c.batch.heads), as_extent(c.batch.query_rows)}, gap),
         keep(device, Dtype::kU32, {as_extent(c.batch.query_rows), as_extent(c.batch.heads), c.words()}),
         cu_queries(device, Dtype::kI32, {as_extent(c.batch.cu_queries.size())}, doubles(c.batch.cu_queries)),
         cu_keys(device, Dtype::kI32, {as_extent(c.batch.cu_keys.size())}, doubles(c.batch.cu_keys)),

@@ -94,7 +94,7 @@ TEST_P(Validation, AttentionNamesTheWrongArgument) {
   const DeviceTensor query(device(), Dtype::kF32, {4, 2, 8});
   const DeviceTensor key(device(), Dtype::kF32, {5, 2, 8});
   const DeviceTensor out(device(), Dtype::kF32, {4, 2, 8});
-  const DeviceTensor lse(device(), Dtype::kF32, {4, 2});
+  const DeviceTensor lse(device(), Dtype::kF32, {2, 4});
   const DeviceTensor keep(device(), Dtype::kU32, {4, 2, 1});
   const DeviceTensor cu(device(), Dtype::kI32, {2});
   const DeviceTensor odd(device(), Dtype::kF32, {4, 2, 12});
@@ -137,7 +137,7 @@ TEST_P(Validation, AttentionNamesTheWrongArgument) {
   expect_refused<ShapeError>(call(bad), "attention_forward", "keep_bits", "absent");
   bad = good;
   bad.lse = rows_;
-  expect_refused<ShapeError>(call(bad), "attention_forward", "lse", "(4, 2)");
+  expect_refused<ShapeError>(call(bad), "attention_forward", "lse", "(2, 4)");
   AttentionBackward backward{
       .dquery = out, .dkey = key, .dvalue = query, .dout = out, .out = out, .lse = lse, .keep_bits = keep, .inputs = good.inputs};
   expect_refused<ShapeError>([&] { ops().attention_backward(backward); }, "attention_backward", "dvalue");

@@ -29,6 +29,8 @@ struct AttentionBatch {
 
   [[nodiscard]] std::size_t sequences() const { return cu_queries.size() - 1; }
   [[nodiscard]] std::size_t at(std::size_t row, std::size_t head) const { return (row * heads + head) * head_dim; }
+  /// Place of a query row's log-sum-exp: (A, Tq).
+  [[nodiscard]] std::size_t lse_at(std::size_t query_row, std::size_t head) const { return head * query_rows + query_row; }
   [[nodiscard]] double factor(std::size_t sequence, std::size_t head, std::size_t query_row, std::size_t key) const {
     if (drop_below(dropout) == 0) return 1.0;
     const bool kept = keeps_attention(dropout, sample_index[sequence], head, query_position[query_row], key);
@@ -98,7 +100,7 @@ AttentionResult<Real> attention_forward(const AttentionBatch& batch, const Atten
   AttentionResult<Real> result{std::vector<Real>(batch.query_rows * batch.heads * batch.head_dim),
                                std::vector<Real>(batch.query_rows * batch.heads)};
   for_attention_rows(batch, [&](const AttentionRow& row) {
-    Real& lse = result.lse[row.query * batch.heads + row.head];
+    Real& lse = result.lse[batch.lse_at(row.query, row.head)];
     lse = Real(std::numeric_limits<double>::infinity());
     if (row.begin == row.end) return;
     const std::vector<Real> scores = attention_scores(batch, in, row);
@@ -136,7 +138,7 @@ AttentionGradients<Real> attention_backward(const AttentionBatch& batch, const A
     for (std::size_t key = row.begin; key < row.end; ++key) {
       const std::size_t k = batch.at(key, row.head);
       const Real factor = batch.factor(row.sequence, row.head, row.query, key - row.begin);
-      const Real probability = exponential(scores[key - row.begin] - forward.lse[row.query * batch.heads + row.head]);
+      const Real probability = exponential(scores[key - row.begin] - forward.lse[batch.lse_at(row.query, row.head)]);
       const Real dropped = keep(probability * factor);
       Sum<Real> product;
       for (std::size_t d = 0; d < batch.head_dim; ++d) product.add(dout[q + d] * in.value[k + d]);

@@ -63,6 +63,16 @@ std::vector<double> GoldenOps::values(const std::string& name, const std::string
   }
 }
 
+std::vector<double> GoldenOps::log_sums(const std::string& name) const {
+  const std::vector<double> by_row = values(name, "lse");
+  const std::size_t heads = parameters(name).at("heads");
+  std::vector<double> by_head;
+  for (std::size_t head = 0; head < heads; ++head) {
+    for (std::size_t i = head; i < by_row.size(); i += heads) by_head.push_back(by_row[i]);
+  }
+  return by_head;
+}
+
 std::vector<std::int32_t> GoldenOps::integers(const std::string& name, const std::string& tensor) const {
   std::vector<std::int32_t> integers;
   for (const double value : values(name, tensor)) integers.push_back(static_cast<std::int32_t>(value));

@@ -20,6 +20,8 @@ class GoldenOps {
   /// Names of the cases of one op, in the order of the file.
   [[nodiscard]] std::vector<std::string> cases_of(const std::string& op) const;
   [[nodiscard]] std::vector<double> values(const std::string& name, const std::string& tensor) const;
+  /// The log-sum-exp of an attention case as operations keep it, (A, T); files have (T, A).
+  [[nodiscard]] std::vector<double> log_sums(const std::string& name) const;
   [[nodiscard]] std::vector<std::int32_t> integers(const std::string& name, const std::string& tensor) const;
   /// Rates of schedules around their edges.
   [[nodiscard]] const nlohmann::json& learning_rates() const { return description_.at("learning_rate"); }

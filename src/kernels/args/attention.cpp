@@ -42,7 +42,7 @@ void Ops::attention_forward(const AttentionForward& args) {
   const ArgumentCheck check("attention_forward");
   check_attention(check, args.inputs);
   check.tensor("out", args.out, args.inputs.query.dtype(), args.inputs.query.shape());
-  check.dense("lse", args.lse, Dtype::kF32, {args.inputs.query.extent(0), args.inputs.query.extent(1)});
+  check.tensor("lse", args.lse, Dtype::kF32, {args.inputs.query.extent(1), args.inputs.query.extent(0)});
   check_keep_bits(check, args.inputs, args.keep_bits);
   do_attention_forward(args);
 }
@@ -57,7 +57,7 @@ void Ops::attention_backward(const AttentionBackward& args) {
   check.tensor("dvalue", args.dvalue, dtype, in.key.shape());
   check.tensor("dout", args.dout, dtype, in.query.shape());
   check.tensor("out", args.out, dtype, in.query.shape());
-  check.dense("lse", args.lse, Dtype::kF32, {in.query.extent(0), in.query.extent(1)});
+  check.tensor("lse", args.lse, Dtype::kF32, {in.query.extent(1), in.query.extent(0)});
   check_keep_bits(check, in, args.keep_bits);
   do_attention_backward(args);
 }

@@ -17,8 +17,9 @@ struct AttentionInputs {
 };
 
 /// P = softmax(scale Q K^T) over the keys of the row's own sequence; out = dropout(P) V.
-/// out (Tq, A, D) of query's dtype; rows past the last sequence are written 0. lse (Tq, A) f32: log of the sum of exp of the scaled
-/// scores, +inf for a row without keys (its out is 0). keep_bits (Tq, A, W) u32, W = keep_words(longest sequence the plan allows):
+/// out (Tq, A, D) of query's dtype; rows past the last sequence are written 0. lse (A, Tq) f32, rows may be strided: log of the sum of
+/// exp of the scaled scores, +inf for a row without keys (its out is 0), 0 past the last sequence. By head first: what one head of one
+/// sequence writes lies together. keep_bits (Tq, A, W) u32, W = keep_words(longest sequence the plan allows):
 /// written when dropout is active, else absent. No S x S matrix in memory. Bit-equal for any thread count.
 /// Source: Dao, FlashAttention-2, 2023. Throws ShapeError, DtypeError.
 struct AttentionForward {

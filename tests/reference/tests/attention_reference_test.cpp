@@ -65,11 +65,11 @@ TEST(AttentionReference, RowsWithoutKeysGiveZeroAndAnInfiniteLogSum) {
   const AttentionBatch batch = small_batch();
   const AttentionTensors<double> in{Values(48, 1.0), Values(64, 1.0), Values(64, 1.0)};
   const AttentionResult<double> result = attention_forward(batch, in);
-  EXPECT_EQ(result.lse[2 * 2], std::numeric_limits<double>::infinity());
+  EXPECT_EQ(result.lse[batch.lse_at(2, 0)], std::numeric_limits<double>::infinity());
   EXPECT_EQ(result.out[batch.at(2, 0)], 0.0);
   // Equal keys: the mean of equal values, and log of the number of keys beside the score.
   EXPECT_NEAR(result.out[batch.at(3, 1)], 1.0, 1e-15);
-  EXPECT_NEAR(result.lse[3 * 2], 0.5 * 4.0 + std::log(5.0), 1e-15 * 8.0);
+  EXPECT_NEAR(result.lse[batch.lse_at(3, 0)], 0.5 * 4.0 + std::log(5.0), 1e-15 * 8.0);
 }
 
 TEST(DropoutReference, KeepsTheFractionThatTheThresholdSays) {

@@ -103,11 +103,10 @@ AttentionItem make_item(const AttentionInputs& in, std::int32_t sequence, std::i
   return item;
 }
 
-void set_row_data(AttentionItem& item, const AttentionInputs& in, std::int64_t query_row, std::int64_t head, float* lse,
+void set_row_data(AttentionItem& item, const AttentionInputs& in, std::int64_t query_row, std::int64_t head, const ConstTensor& lse,
                   const ConstTensor& keep_bits) {
   const std::int64_t heads = in.query.extent(1);
-  item.lse = lse + query_row * heads + head;
-  item.lse_stride = heads;
+  item.lse = const_cast<float*>(lse.data<float>()) + head * lse.row_stride() + query_row;
   if (!in.dropout.active()) return;
   item.keep_stride = heads * keep_bits.extent(2);
   item.keep = const_cast<std::uint32_t*>(keep_bits.data<std::uint32_t>()) + query_row * item.keep_stride + head * keep_bits.extent(2);
@@ -174,10 +173,10 @@ void CpuOps::do_attention_forward(const AttentionForward& args) {
   for_items(in, context(), memory, bytes_per_thread, [&](std::int32_t sequence, std::int64_t head, void* own) {
     AttentionItem item = make_item(in, sequence, head);
     const ItemPlace place = place_of(in, sequence);
-    set_row_data(item, in, place.query_row, head, args.lse.data<float>(), args.keep_bits);
+    set_row_data(item, in, place.query_row, head, args.lse, args.keep_bits);
     if (item.keys == 0) {
       zero_head(args.out, place.query_row, place.queries, head);
-      for (std::int64_t q = 0; q < item.queries; ++q) item.lse[q * item.lse_stride] = std::numeric_limits<float>::infinity();
+      std::fill_n(item.lse, item.queries, std::numeric_limits<float>::infinity());
       return;
     }
     item.out = head_row(args.out, place.query_row, head);
@@ -186,7 +185,8 @@ void CpuOps::do_attention_forward(const AttentionForward& args) {
   });
   const std::int64_t used = in.cu_queries.data<std::int32_t>()[sequences];
   zero_rows(args.out, used);
-  zero_rows(args.lse, used);
+  const Tensor tail = args.lse.columns(used, args.lse.extent(1) - used);
+  zero_rows(tail, 0);
 }
 
 void CpuOps::do_attention_backward(const AttentionBackward& args) {
@@ -204,7 +204,7 @@ void CpuOps::do_attention_backward(const AttentionBackward& args) {
       zero_head(args.dvalue, place.key_row, place.keys, head);
       return;
     }
-    set_row_data(item, in, place.query_row, head, const_cast<float*>(args.lse.data<float>()), args.keep_bits);
+    set_row_data(item, in, place.query_row, head, args.lse, args.keep_bits);
     item.out = const_cast<void*>(head_row(args.out, place.query_row, head));
     item.out_stride = args.out.row_stride();
     item.dout = head_row(args.dout, place.query_row, head);

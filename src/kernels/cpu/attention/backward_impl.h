@@ -189,7 +189,7 @@ inline void prepare_rows(const AttentionItem& item, const BackwardBuffers& buffe
       sum = fma(load_up_to(out + c, item.head_dim - c), load_up_to(dout + c, item.head_dim - c), sum);
     }
     buffers.row_sums[row] = sum_lanes(sum) / item.keep_scale;
-    buffers.row_shifts[row] = static_cast<float>(log2_keep_scale - static_cast<double>(item.lse[row * item.lse_stride]) * kLog2E);
+    buffers.row_shifts[row] = static_cast<float>(log2_keep_scale - static_cast<double>(item.lse[row]) * kLog2E);
   }
 }
 

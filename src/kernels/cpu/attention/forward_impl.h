@@ -102,7 +102,7 @@ inline void write_forward_rows(const AttentionItem& item, const ForwardBuffers& 
     const std::int64_t q = row + r;
     write_row(static_cast<T*>(item.out) + q * item.out_stride, buffers.accumulated + q * width, item.keep_scale / buffers.sum[q],
               item.head_dim);
-    item.lse[q * item.lse_stride] = buffers.maximum[q] * item.scale + logs[r % kLanes];
+    item.lse[q] = buffers.maximum[q] * item.scale + logs[r % kLanes];
   }
 }
 

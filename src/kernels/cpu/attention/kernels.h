@@ -25,8 +25,7 @@ struct AttentionItem {
   const std::int32_t* query_position = nullptr;
   std::uint32_t* keep = nullptr;
   std::int64_t keep_stride = 0;
-  float* lse = nullptr;  ///< of query row 0, lse_stride from row to row
-  std::int64_t lse_stride = 0;
+  float* lse = nullptr;  ///< of query row 0, row after row
   // Forward.
   void* out = nullptr;
   std::int64_t out_stride = 0;
