@@ -23,30 +23,35 @@ void build_runs(const std::vector<std::int32_t>& keys, SortedRuns& runs) {
     }
   }
   runs.starts.push_back(static_cast<std::int32_t>(runs.order.size()));
+  runs.count = static_cast<std::int32_t>(runs.ids.size());
+}
+
+/// f(column, most rows) for all columns.
+template <class Function>
+void for_each_column(PackedBatch& batch, const BatchCapacity& most, const Function& f) {
+  for (auto* const column : {&batch.token_ids, &batch.segment_ids, &batch.positions, &batch.sequences_of_tokens}) f(*column, most.tokens);
+  for (auto* const column : {&batch.head_token_rows, &batch.head_positions, &batch.head_sequences})
+    f(*column, most.sequences + most.masked);
+  for (auto* const column : {&batch.mlm_head_rows, &batch.mlm_labels}) f(*column, most.masked);
+  for (auto* const column : {&batch.cls_head_rows, &batch.nsp_labels}) f(*column, most.sequences);
+  for (auto* const column : {&batch.cu_tokens, &batch.cu_head_rows}) f(*column, most.sequences + 1);
+  f(batch.sample_indices, most.sequences);
+  for (SortedRuns* const runs : {&batch.word_runs, &batch.position_runs, &batch.segment_runs}) {
+    f(runs->order, most.tokens);
+    f(runs->starts, most.tokens + 1);
+    f(runs->ids, most.tokens);
+  }
 }
 
 }  // namespace
 
 void PackedBatch::reserve(const BatchCapacity& capacity) {
-  const auto reserve_all = [](std::int64_t count, auto&... vectors) { (vectors.reserve(static_cast<std::size_t>(count)), ...); };
-  reserve_all(capacity.tokens, token_ids, segment_ids, positions, sequences_of_tokens);
-  reserve_all(capacity.sequences + 1, cu_tokens, cu_head_rows);
-  reserve_all(capacity.sequences, sample_indices, cls_head_rows, nsp_labels);
-  reserve_all(capacity.sequences + capacity.masked, head_token_rows, head_positions, head_sequences);
-  reserve_all(capacity.masked, mlm_head_rows, mlm_labels);
-  for (SortedRuns* runs : {&word_runs, &position_runs, &segment_runs}) {
-    reserve_all(capacity.tokens, runs->order, runs->ids);
-    reserve_all(capacity.tokens + 1, runs->starts);
-  }
+  for_each_column(*this, capacity, [](auto& column, std::int64_t most) { column.reserve(static_cast<std::size_t>(most)); });
   clear();
 }
 
 void PackedBatch::clear() {
-  for (auto* vector : {&token_ids, &segment_ids, &positions, &sequences_of_tokens, &cu_tokens, &head_token_rows, &head_positions,
-                       &head_sequences, &cu_head_rows, &mlm_head_rows, &mlm_labels, &cls_head_rows, &nsp_labels}) {
-    vector->clear();
-  }
-  sample_indices.clear();
+  for_each_column(*this, {}, [](auto& column, std::int64_t /*most*/) { column.clear(); });
   cu_tokens.push_back(0);
   cu_head_rows.push_back(0);
 }

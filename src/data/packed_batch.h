@@ -14,7 +14,7 @@ struct SortedRuns {
   std::vector<std::int32_t> order;
   std::vector<std::int32_t> starts;
   std::vector<std::int32_t> ids;
-  [[nodiscard]] std::int64_t runs() const { return static_cast<std::int64_t>(ids.size()); }
+  std::int32_t count = 0;  ///< runs
 };
 
 /// Widest batch a PackedBatch will ever hold; vectors are reserved for it once and never grow.

@@ -47,6 +47,9 @@ class Ops {
   Ops& operator=(const Ops&) = delete;
   [[nodiscard]] Context& context() const { return context_; }
 
+  /// The least row count at or above `rows` that this backend is prepared for: every batch is filled up to it (tails: args/common.h).
+  [[nodiscard]] virtual std::int64_t row_count(std::int64_t rows) const { return bucket_rows(rows); }
+
   /// Makes primitives for the plan; returns the bytes of workspace to book. bind_workspace hands them over (u8, that many bytes). From then
   /// on a call that the plan does not cover throws WorkspaceTooSmall (kernels/workspace.h).
   virtual std::int64_t prepare(const OpsPlan& plan) = 0;

@@ -23,7 +23,6 @@ BertModel::BertModel(const BertConfig& config, Dtype compute, const RowCapacity&
     : config_(config),
       use_(use),
       parameters_(config, compute, use, ops, linear_shapes(config, compute, capacity, use), plan),
-      batch_(capacity, config.vocab, config.max_positions, config.type_vocab, plan),
       embeddings_(config, compute, capacity, plan),
       heads_(config, compute, capacity, plan) {
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
@@ -56,7 +55,6 @@ BertModel::BertModel(const BertConfig& config, Dtype compute, const RowCapacity&
 
 void BertModel::bind(const Arena& arena) {
   parameters_.bind(arena);
-  batch_.bind(arena);
   embeddings_.bind(arena);
   for (SelfAttention& layer : attention_) layer.bind(arena);
   for (FeedForward& layer : feed_forward_) layer.bind(arena);

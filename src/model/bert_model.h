@@ -21,7 +21,6 @@ class BertModel {
   [[nodiscard]] const BertConfig& config() const { return config_; }
   [[nodiscard]] Parameters& parameters() { return parameters_; }
   [[nodiscard]] const Parameters& parameters() const { return parameters_; }
-  [[nodiscard]] BatchBuffers& batch() { return batch_; }
   [[nodiscard]] const LossSums& sums() const { return sums_; }
   void zero_sums(Ops& ops);
 
@@ -35,7 +34,6 @@ class BertModel {
   BertConfig config_;
   Parameters::Use use_;
   Parameters parameters_;
-  BatchBuffers batch_;
   Embeddings embeddings_;
   std::vector<SelfAttention> attention_;
   std::vector<FeedForward> feed_forward_;

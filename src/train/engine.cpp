@@ -22,6 +22,7 @@ EngineParts::EngineParts(const EngineOptions& options, Ops& ops) {
     for (const ArenaPlan::Entry& entry : plan.entries()) elements += entry.group == "gradients" ? entry.shape.elements() + 64 : 0;
     total_gradient = plan.book("gradients", "sum over micro-batches", Dtype::kF32, {elements});
   }
+  batches = std::make_unique<BatchSlots>(BatchLayout(options.capacity, options.model, ops), plan);
   const std::int64_t bytes = ops.prepare(ops_plan(options.model, options.compute, options.capacity, options.use));
   workspace = plan.book("workspace", "ops", Dtype::kU8, {bytes});
 }
@@ -40,7 +41,7 @@ Engine::Engine(const EngineOptions& options, Ops& ops, Communicator& communicato
   if (parts_.total_gradient) {
     total_gradient_ = arena_->tensor(*parts_.total_gradient).rows(0, model_->parameters().all_gradients().extent(0));
   }
-  uploader_ = std::make_unique<BatchUploader>(options.capacity, options.model.vocab, options.model.max_positions, options.model.type_vocab);
+  parts_.batches->bind(*arena_, ops.context());
 }
 
 StepScalarValues Engine::scalars(const StepBatch& batch, const PackedBatch& micro) const {
@@ -59,7 +60,8 @@ StepScalarValues Engine::scalars(const StepBatch& batch, const PackedBatch& micr
 
 void Engine::run_micro_batch(const StepBatch& batch, std::size_t index) {
   const PackedBatch& micro = batch.micro_batches[index];
-  const BatchView view = uploader_->upload(ops_, model_->batch(), micro, scalars(batch, micro));
+  const BatchView view = parts_.batches->upload({micro, scalars(batch, micro)});
+  step_scalars_ = view.step_scalars;
   const bool own_sum = static_cast<bool>(total_gradient_);
   const Pass pass{.ops = ops_,
                   .parameters = model_->parameters(),
@@ -70,6 +72,7 @@ void Engine::run_micro_batch(const StepBatch& batch, std::size_t index) {
                   .on_gradient_ready = {}};
   model_->forward(pass);
   model_->backward(pass);
+  parts_.batches->consumed();
   if (options_.clip == ClipOrder::kBeforeReduce) clip_before_reduce(index);
 }
 
@@ -159,9 +162,8 @@ StepResult Engine::train_step(const StepBatch& batch) {
   result.reduce_s = seconds_since(reduce_start);
 
   const auto optimizer_start = Clock::now();
-  const UpdateResult update =
-      optimizer_->update(ops_, parameters, model_->batch().step_scalars,
-                         options_.clip == ClipOrder::kAfterReduce ? LambOptimizer::Clip::kYes : LambOptimizer::Clip::kNo);
+  const UpdateResult update = optimizer_->update(
+      ops_, parameters, step_scalars_, options_.clip == ClipOrder::kAfterReduce ? LambOptimizer::Clip::kYes : LambOptimizer::Clip::kNo);
   result.gradient_norm = update.gradient_norm;
   result.optimizer_s = seconds_since(optimizer_start);
   if (update.bad_parameter >= 0) {
@@ -174,8 +176,9 @@ EvaluationResult Engine::evaluate(const std::vector<PackedBatch>& batches) {
   model_->zero_sums(ops_);
   std::array<std::int64_t, 2> counts{};  // masked, samples
   for (const PackedBatch& batch : batches) {
-    const BatchView view = uploader_->upload(ops_, model_->batch(), batch, StepScalarValues{});
+    const BatchView view = parts_.batches->upload({batch});
     model_->forward({.ops = ops_, .parameters = model_->parameters(), .batch = view, .training = false, .on_gradient_ready = {}});
+    parts_.batches->consumed();
     counts[0] += batch.masked();
     counts[1] += batch.sequences();
   }

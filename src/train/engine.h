@@ -9,7 +9,7 @@
 #include "comm/communicator.h"
 #include "data/loader.h"
 #include "model/bert_model.h"
-#include "train/batch_upload.h"
+#include "train/batch_slots.h"
 #include "train/lamb_optimizer.h"
 #include "train/train_settings.h"
 
@@ -52,6 +52,7 @@ struct EngineParts {
   ArenaPlan plan;
   std::unique_ptr<BertModel> model;
   std::unique_ptr<LambOptimizer> optimizer;
+  std::unique_ptr<BatchSlots> batches;
   std::optional<BufferId> total_gradient;  ///< clip before the reduction with accumulation: micro-batches need a sum of their own
   BufferId workspace;
 };
@@ -96,8 +97,8 @@ class Engine {
   LambOptimizer* optimizer_;  ///< parts_.optimizer
   std::unique_ptr<Arena> arena_;
   Tensor total_gradient_;
-  std::unique_ptr<BatchUploader> uploader_;
-  Losses own_losses_;  ///< per-rank normalisation: this rank's sum over micro-batches
+  ConstTensor step_scalars_;  ///< of the step's last micro-batch
+  Losses own_losses_;         ///< per-rank normalisation: this rank's sum over micro-batches
 };
 
 }  // namespace flashbert

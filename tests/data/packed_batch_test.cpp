@@ -78,7 +78,7 @@ TEST(PackedBatch, AnEmptyBatchHasNoRuns) {
   const PackedBatch batch = pack(SampleStore());
   EXPECT_EQ(batch.tokens(), 0);
   EXPECT_EQ(batch.cu_tokens, Ints{0});
-  EXPECT_EQ(batch.word_runs.runs(), 0);
+  EXPECT_EQ(batch.word_runs.count, 0);
   EXPECT_EQ(batch.word_runs.starts, Ints{0});
 }
 

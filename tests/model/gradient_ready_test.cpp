@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "model_fixture.h"
-#include "train/batch_upload.h"
+#include "train/batch_slots.h"
 
 namespace flashbert::testing {
 namespace {
@@ -15,7 +15,13 @@ class GradientReady : public ::testing::Test {
  protected:
   static constexpr RowCapacity kCapacity = {.sequences = 3, .tokens = 3 * 37, .masked = 3 * 8, .seq_len = 37};
 
-  GradientReady() { model_.set(random_weights(model_.table(), 61)); }
+  GradientReady() {
+    model_.set(random_weights(model_.table(), 61));
+    ArenaPlan plan;
+    slots_ = std::make_unique<BatchSlots>(BatchLayout(kCapacity, bert().config(), model_.ops()), plan);
+    images_ = std::make_unique<Arena>(plan, model_.ops().context());
+    slots_->bind(*images_, model_.ops().context());
+  }
 
   /// Backward over three samples; tells in which order blocks were ready, and keeps each block's gradient as it was then.
   void run(Accumulate accumulate, std::uint64_t seed) {
@@ -29,7 +35,7 @@ class GradientReady : public ::testing::Test {
     StepScalarValues scalars{};
     scalars[kMlmScale] = 0.25F;
     scalars[kNspScale] = 0.5F;
-    const BatchView view = uploader_.upload(model_.ops(), bert().batch(), packed, scalars);
+    const BatchView view = slots_->upload({packed, scalars});
     const Pass pass{.ops = model_.ops(),
                     .parameters = bert().parameters(),
                     .batch = view,
@@ -62,8 +68,8 @@ class GradientReady : public ::testing::Test {
   [[nodiscard]] BertModel& bert() { return model_.engine().model(); }
 
   ModelFixture model_{{.global_batch = 3, .micro_batch = 3, .seed = 7}};
-  BatchUploader uploader_{kCapacity, static_cast<std::int64_t>(kShape.vocab), static_cast<std::int64_t>(kShape.positions),
-                          static_cast<std::int64_t>(kShape.segments)};
+  std::unique_ptr<BatchSlots> slots_;
+  std::unique_ptr<Arena> images_;
   std::vector<std::size_t> order_;
   std::vector<std::vector<float>> seen_;
 };

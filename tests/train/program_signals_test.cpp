@@ -113,6 +113,7 @@ TEST(ProgramSignalsTwice, WithinAMomentAreTheSameWish) {
   ASSERT_TRUE(running.wait_for_a_step());
   running.signal(SIGTERM);
   ASSERT_TRUE(running.wait_for_text("stopping after this step"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
   running.signal(SIGTERM);
   const TrainedRun run = running.end();
   EXPECT_EQ(run.status, 6) << run.output;
