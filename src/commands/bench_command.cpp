@@ -1,8 +1,11 @@
 #include <nlohmann/json.hpp>
 
+#include "bench/bench_attention.h"
+#include "bench/bench_gemm.h"
+#include "bench/bench_loader.h"
+#include "bench/bench_step.h"
 #include "commands/command_line.h"
 #include "commands/numbers.h"
-#include "train/bench.h"
 
 namespace flashbert {
 namespace {

@@ -34,7 +34,8 @@ const std::map<std::string, std::set<std::string>, std::less<>>& allowed_folders
       {"report", {"core"}},
       {"model", {"core", "kernels"}},
       {"train", {"core", "kernels", "model", "comm", "data", "report", "formats"}},
-      {"commands", {"core", "kernels", "model", "comm", "data", "report", "formats", "train"}},
+      {"bench", {"core", "kernels", "model", "comm", "data", "train"}},
+      {"commands", {"core", "kernels", "model", "comm", "data", "report", "formats", "train", "bench"}},
       {"main", {"core", "comm", "commands"}},
   };
   return allowed;

@@ -1,5 +1,4 @@
 // What benches tell, against operations counted on paper and against each other: a figure is an amount over a time, and both are told.
-#include "train/bench.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,6 +6,10 @@
 
 #include <map>
 
+#include "bench/bench_attention.h"
+#include "bench/bench_gemm.h"
+#include "bench/bench_loader.h"
+#include "bench/bench_step.h"
 #include "core/clock.h"
 #include "data/synth.h"
 

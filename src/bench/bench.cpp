@@ -1,0 +1,52 @@
+#include "bench/bench.h"
+
+#include <algorithm>
+
+#include "comm/communicator.h"
+#include "core/clock.h"
+#include "core/cpu/cpu_context.h"
+#include "core/log.h"
+#include "kernels/cpu/peak/peak.h"
+
+namespace flashbert {
+
+BenchMachine bench_machine(const BenchOptions& options) {
+  const Setup setup = bench_setup(options);
+  spdlog::info("{}", setup.note);
+  return {.precision = std::string(name_of(setup.compute)), .instruction_set = setup.context->arithmetic(), .threads = setup.threads};
+}
+
+Setup bench_setup(const BenchOptions& options) {
+  TrainSettings settings;
+  settings.threads = options.threads;
+  settings.precision = options.precision;
+  const auto communicator = make_self_communicator();
+  return make_setup(settings, *communicator);
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double time_median(double seconds, const std::function<void()>& f) {
+  f();
+  std::vector<double> times;
+  for (const auto start = Clock::now(); times.size() < 5 || seconds_since(start) < seconds;) {
+    const auto begin = Clock::now();
+    f();
+    times.push_back(seconds_since(begin));
+  }
+  return median(times);
+}
+
+double peak_flops(const Setup& setup) {
+  return cpu::peak_gflops(dynamic_cast<const CpuContext&>(*setup.context), setup.compute, {.threads = setup.threads}) * 1e9;
+}
+
+BenchRow product_row(const std::string& name, double seconds, double flops, double peak) {
+  return {name, {{"ms", 1e3 * seconds}, {"gflops", flops / seconds * 1e-9}, {"share_of_peak", flops / seconds / peak}}};
+}
+
+}  // namespace flashbert

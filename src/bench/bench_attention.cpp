@@ -1,0 +1,61 @@
+#include "bench/bench_attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "bench/random_tensor.h"
+
+namespace flashbert {
+
+std::vector<BenchRow> bench_attention(const BenchOptions& options, const AttentionBenchOptions& shape) {
+  const Setup setup = bench_setup(options);
+  Ops& ops = *setup.ops;
+  double peak = peak_flops(setup);
+  const std::int64_t tokens = shape.batch * shape.seq_len;
+  const Shape heads = {tokens, shape.heads, shape.head_dim};
+  const RandomTensor qkv(*setup.context, setup.compute, {tokens, 3 * shape.heads * shape.head_dim}, 1.0F);
+  const RandomTensor dqkv(*setup.context, setup.compute, {tokens, 3 * shape.heads * shape.head_dim}, 1.0F);
+  const RandomTensor out(*setup.context, setup.compute, heads, 1.0F);
+  const RandomTensor dout(*setup.context, setup.compute, heads, 1.0F);
+  const RandomTensor lse(*setup.context, Dtype::kF32, {shape.heads, tokens}, 0.0F);
+  const RandomTensor keep(*setup.context, Dtype::kU32, {tokens, shape.heads, keep_words(shape.seq_len)}, 0.0F);
+  const RandomTensor cu(*setup.context, Dtype::kI32, {shape.batch + 1}, 0.0F);
+  const RandomTensor position(*setup.context, Dtype::kI32, {tokens}, 0.0F);
+  const RandomTensor sample(*setup.context, Dtype::kU64, {shape.batch}, 0.0F);
+  for (std::int64_t b = 0; b <= shape.batch; ++b) cu.tensor().data<std::int32_t>()[b] = static_cast<std::int32_t>(b * shape.seq_len);
+  for (std::int64_t t = 0; t < tokens; ++t) position.tensor().data<std::int32_t>()[t] = static_cast<std::int32_t>(t % shape.seq_len);
+  const std::int64_t width = shape.heads * shape.head_dim;
+  const auto part = [&](const RandomTensor& packed, std::int64_t i) {
+    return packed.tensor().columns(i * width, width).split_columns(shape.heads, shape.head_dim);
+  };
+  const AttentionInputs inputs = {.query = part(qkv, 0),
+                                  .key = part(qkv, 1),
+                                  .value = part(qkv, 2),
+                                  .cu_queries = cu.tensor(),
+                                  .cu_keys = cu.tensor(),
+                                  .query_position = position.tensor(),
+                                  .sample_index = sample.tensor(),
+                                  .scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim)),
+                                  .dropout = {.rate = shape.dropout, .seed = 1, .layer = 0, .site = DropoutSite::kAttention}};
+  const double square = static_cast<double>(tokens) * static_cast<double>(shape.seq_len) * static_cast<double>(width);
+  const double forward = time_median(options.seconds, [&] {
+    ops.attention_forward({.out = out.tensor(), .lse = lse.tensor(), .keep_bits = keep.tensor(), .inputs = inputs});
+  });
+  const double backward = time_median(options.seconds, [&] {
+    ops.attention_backward({.dquery = part(dqkv, 0),
+                            .dkey = part(dqkv, 1),
+                            .dvalue = part(dqkv, 2),
+                            .dout = dout.tensor(),
+                            .out = out.tensor(),
+                            .lse = lse.tensor(),
+                            .keep_bits = keep.tensor(),
+                            .inputs = inputs});
+  });
+  peak = std::max(peak, peak_flops(setup));
+  return {{"peak", {{"gflops", peak * 1e-9}}},
+          product_row("forward", forward, 4.0 * square, peak),
+          product_row("backward", backward, 10.0 * square, peak),
+          product_row("both", forward + backward, 14.0 * square, peak)};
+}
+
+}  // namespace flashbert
