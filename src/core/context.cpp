@@ -1,6 +1,5 @@
 #include "core/context.h"
 
-#include "core/cpu/cpu_context.h"
 #include "core/error.h"
 
 namespace flashbert {
@@ -39,11 +38,6 @@ Device parse_device(std::string_view name) {
   if (name == "cpu" || name == "auto") return Device::kCpu;
   if (name == "cuda") return Device::kCuda;
   throw ConfigError(fmt::format("device is '{}'; choose cpu, cuda or auto", name));
-}
-
-std::unique_ptr<Context> make_context(const ContextOptions& options) {
-  check<EnvironmentError>(options.device == Device::kCpu, "device cuda: this build has no CUDA backend; use --device cpu");
-  return std::make_unique<CpuContext>(options.threads);
 }
 
 }  // namespace flashbert
