@@ -227,12 +227,18 @@ ResolvedSettings resolve_settings(const SettingSources& sources) {
   return resolved;
 }
 
-std::string settings_text(const ResolvedSettings& settings) {
-  std::string text = "# Every value of the run and where it came from; can be given back with --config.\n";
+std::string settings_text(const ResolvedSettings& settings, const std::vector<DecidedValue>& decided) {
+  std::string text = "# Every value as it ran and where it came from; given back with --config it repeats the run.\n";
   for (const KeySpec& key : train_keys()) {
-    const std::string value = key.get(settings.values);
+    std::string value = key.get(settings.values);
+    std::string origin = settings.origins.at(key.name);
+    for (const DecidedValue& ran : decided) {
+      if (ran.key != key.name) continue;
+      origin = fmt::format("asked: {} ({}); {}", value, origin, ran.reason);
+      value = ran.value;
+    }
     const std::string line = fmt::format("{} = {}", toml_name(key.name), key.kind == KeySpec::Kind::kText ? toml_string(value) : value);
-    text += fmt::format("{:<44} # {}\n", line, one_line(settings.origins.at(key.name)));
+    text += fmt::format("{:<44} # {}\n", line, one_line(origin));
   }
   return text;
 }

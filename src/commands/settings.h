@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "train/decided_values.h"
 #include "train/train_settings.h"
 
 namespace flashbert {
@@ -50,8 +51,9 @@ ResolvedSettings resolve_settings(const SettingSources& sources);
 /// The FLASHBERT_* variables of this process.
 std::map<std::string, std::string> flashbert_environment();
 
-/// All keys with values and origins as TOML; reads back to the same settings.
-std::string settings_text(const ResolvedSettings& settings);
+/// All keys with values and origins as TOML; reads back to the same settings. What the run decided stands as decided, with what was asked,
+/// its origin and the reason: `seed = 123  # asked: 0 (default); drawn from the system`.
+std::string settings_text(const ResolvedSettings& settings, const std::vector<DecidedValue>& decided);
 
 /// The environment variables of this process that change what a run does, as TOML comments.
 std::string environment_text();

@@ -39,8 +39,10 @@ std::string shared_text(std::string text, Communicator& communicator) {
 
 /// What is stored as config.toml. The settings are each rank's own, so that a difference is found out; the environment is the root's, since
 /// launchers give every rank a little of its own.
-std::string config_text(const ResolvedSettings& resolved, Communicator& communicator) {
-  return settings_text(resolved) + shared_text(environment_text(), communicator);
+ConfigText config_text(const ResolvedSettings& resolved, Communicator& communicator) {
+  return [&resolved, environment = shared_text(environment_text(), communicator)](const std::vector<DecidedValue>& decided) {
+    return settings_text(resolved, decided) + environment;
+  };
 }
 
 }  // namespace
@@ -55,15 +57,7 @@ void add_train_command(CLI::App& app, Action& action) {
   command->callback([options, &action] {
     action = [options](CommandContext& context) {
       const ResolvedSettings resolved = resolve(*options, context.communicator);
-      const std::string text = config_text(resolved, context.communicator);
-      if (context.communicator.root()) {
-        if (options->dry_run) {
-          fmt::print("{}\n", text);
-        } else {
-          spdlog::info("settings\n{}", text);
-        }
-      }
-      return run_training(resolved.values, text, context.communicator);
+      return run_training(resolved.values, config_text(resolved, context.communicator), context.communicator);
     };
   });
 }
@@ -77,8 +71,8 @@ void add_eval_command(CLI::App& app, Action& action) {
   command->callback([options, &action] {
     action = [options](CommandContext& context) {
       const ResolvedSettings resolved = resolve(*options, context.communicator);
-      if (context.communicator.root()) spdlog::info("settings\n{}", settings_text(resolved));
-      const EvaluationResult r = run_evaluation(resolved.values, context.communicator);
+      const ConfigText text = [&resolved](const std::vector<DecidedValue>& decided) { return settings_text(resolved, decided); };
+      const EvaluationResult r = run_evaluation(resolved.values, text, context.communicator);
       const bool finite = std::isfinite(r.mlm_loss) && std::isfinite(r.nsp_loss);
       const ExitCode code = finite ? ExitCode::kGood : ExitCode::kBadVerdict;
       if (!context.communicator.root()) return code;

@@ -8,7 +8,7 @@
 
 namespace flashbert {
 
-EvaluationResult run_evaluation(const TrainSettings& settings, Communicator& communicator) {
+EvaluationResult run_evaluation(const TrainSettings& settings, const ConfigText& config_text, Communicator& communicator) {
   settings.model.validate();
   check<ConfigError>(!settings.eval_data.empty(), "eval-data is not set; give a shard or a folder of shards");
   check<ConfigError>(settings.init != "random", "init is not set; give a checkpoint to evaluate");
@@ -28,8 +28,16 @@ EvaluationResult run_evaluation(const TrainSettings& settings, Communicator& com
                  .global_batch = micro_batch},
                 *setup.ops, communicator);
   load_checkpoint(settings.init, engine.model().parameters(), *setup.ops);
-  return engine.evaluate(
-      load_evaluation(data, settings.eval_samples, micro_batch, communicator.rank(), communicator.size(), sample_limits(settings)));
+  const auto batches =
+      load_evaluation(data, settings.eval_samples, micro_batch, communicator.rank(), communicator.size(), sample_limits(settings));
+  if (communicator.root()) {
+    auto decided = decided_setup(settings, setup, communicator.size());
+    if (settings.micro_batch == 0) {
+      decided.push_back({"micro-batch", std::to_string(micro_batch), fmt::format("at most {} tokens at once", kTokensAtOnce)});
+    }
+    spdlog::info("settings\n{}", config_text(decided));
+  }
+  return engine.evaluate(batches);
 }
 
 }  // namespace flashbert

@@ -20,9 +20,9 @@ struct PreparedRun {
   RunPlan plan;
 };
 
-/// Opens the data sets, checks the checkpoint and the results folder, and plans; reads headers only, no sample and no weight. Collective.
-/// Throws ConfigError (keys, results in the way, ranks with different settings), InputError (shards, checkpoint) and EnvironmentError
-/// (ranks with different processors or builds).
+/// config_text is what was asked. Opens the data sets, checks the checkpoint and the results folder, and plans; reads headers only, no
+/// sample and no weight. Collective. Throws ConfigError (keys, results in the way, ranks with different settings), InputError (shards,
+/// checkpoint) and EnvironmentError (ranks with different processors or builds).
 PreparedRun prepare_run(const TrainSettings& settings, const std::string& config_text, const Setup& setup, Communicator& communicator);
 
 /// What `train --dry-run` shows after the settings: parameters, memory plan, limits and evaluation points.

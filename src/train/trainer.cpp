@@ -29,24 +29,30 @@ class Training {
  public:
   Training(TrainSettings settings, Communicator& communicator) : settings_(std::move(settings)), communicator_(communicator) {}
 
-  ExitCode run(const std::string& config_text) {
+  ExitCode run(const ConfigText& config_text) {
+    const TrainSettings asked = settings_;
     validate(settings_, communicator_.size());
     settings_.seed = shared_seed(settings_.seed, communicator_);
     setup_ = make_setup(settings_, communicator_);
     if (root()) spdlog::info("{}", setup_.note);
     if (root()) outputs_.emplace().run.begin_initialisation();
-    inputs_ = prepare_run(settings_, config_text, setup_, communicator_);
+    inputs_ = prepare_run(settings_, config_text({}), setup_, communicator_);
+    const std::string config = config_text(decided_values(asked, settings_.seed, setup_, inputs_.plan, communicator_.size()));
     if (settings_.dry_run) {
-      if (root()) print_plan(settings_, inputs_, *setup_.ops);
+      if (root()) {
+        fmt::print("{}\n", config);
+        print_plan(settings_, inputs_, *setup_.ops);
+      }
       return ExitCode::kGood;
     }
     const StopSignal signal;
     try {
       // Whatever is wrong with the input has been said by now: results of an earlier run are replaced only for one that can start.
       ranks_.together([&] {
-        if (root()) open_outputs(config_text);
+        if (root()) open_outputs(config);
         initialise_model();
       });
+      if (root()) spdlog::info("settings\n{}", config);  // from here on nothing is refused: an error stands alone
       loop(signal);
     } catch (...) {
       end_log_after_error();
@@ -58,10 +64,10 @@ class Training {
  private:
   [[nodiscard]] bool root() const { return communicator_.root(); }
 
-  void open_outputs(const std::string& config_text) {
+  void open_outputs(const std::string& config) {
     const fs::path out = settings_.out;
     prepare_results_folder(out, settings_.overwrite ? ExistingResults::kOverwrite : ExistingResults::kRefuse);
-    write_whole_file(out / "config.toml", config_text);
+    write_whole_file(out / "config.toml", config);
     write_whole_file(out / "system.json", system_json(software(communicator_, *setup_.context)));
     outputs_->open(out);
   }
@@ -387,7 +393,7 @@ class Training {
 
 }  // namespace
 
-ExitCode run_training(const TrainSettings& settings, const std::string& config_text, Communicator& communicator) {
+ExitCode run_training(const TrainSettings& settings, const ConfigText& config_text, Communicator& communicator) {
   return Training(settings, communicator).run(config_text);
 }
 

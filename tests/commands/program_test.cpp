@@ -153,6 +153,59 @@ TEST_F(Program, TheStoredConfigurationRunsAgain) {
   EXPECT_EQ(digest(read(folder() / "first/report.json")), digest(read(folder() / "second/report.json")));
 }
 
+/// metrics.jsonl without what the clock says.
+std::string timeless(const std::string& metrics) {
+  std::istringstream lines(metrics);
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    auto json = nlohmann::json::parse(line);
+    json.erase("step_s");
+    json.erase("wait_s");
+    text += json.dump() + "\n";
+  }
+  return text;
+}
+
+TEST_F(Program, TheStoredConfigurationRepeatsARunThatLeftAllOpen) {
+  ASSERT_EQ(made().exit_code, 0) << made().error;
+  const Outcome first =
+      run("train --train-data data/train --layers 1 --hidden 32 --heads 2 --intermediate 64 --vocab 160 --max-positions 32 --max-steps 3 "
+          "--global-batch 512 --out open");
+  ASSERT_EQ(first.exit_code, 0) << first.error;
+  const std::string stored = read(folder() / "open/config.toml");
+  const auto report = nlohmann::json::parse(read(folder() / "open/report.json"));
+  EXPECT_THAT(stored, ContainsRegex("\nseed = " + std::to_string(report.at("seed").get<std::uint64_t>()) +
+                                    " +# asked: 0 \\(default\\); drawn from the system\n"));
+  EXPECT_THAT(stored, ContainsRegex("\nthreads = " + std::to_string(report.at("threads").get<int>()) + " +# asked: 0 \\(default\\); "));
+  EXPECT_THAT(stored, HasSubstr("\nprecision = \"" + report.at("precision").get<std::string>() + "\" "));
+  EXPECT_THAT(stored, ContainsRegex("\ndevice = \"cpu\" +# asked: auto \\(default\\); "));
+  EXPECT_THAT(stored, ContainsRegex("\nmicro_batch = 256 +# asked: 0 \\(default\\); .*8192 tokens"));
+  EXPECT_THAT(stored, ContainsRegex("\naccum = 2 +# asked: 0 \\(default\\); "));
+  EXPECT_THAT(first.error, HasSubstr(stored));
+
+  const Outcome second = run("train --config open/config.toml --out again");
+  ASSERT_EQ(second.exit_code, 0) << second.error;
+  EXPECT_EQ(nlohmann::json::parse(read(folder() / "again/report.json")).at("digest"), report.at("digest"));
+  const std::string metrics = timeless(read(folder() / "open/metrics.jsonl"));
+  EXPECT_EQ(count(metrics, "\n"), 3);
+  EXPECT_EQ(timeless(read(folder() / "again/metrics.jsonl")), metrics);
+}
+
+TEST_F(Program, AMistakeIsToldAloneWithoutTheSettings) {
+  ASSERT_EQ(made().exit_code, 0) << made().error;
+  for (const char* const words :
+       {"train --resume auto --train-data data/train --max-steps 1 --out x", "train --train-data none --max-steps 1 --out x",
+        "eval --eval-data data/eval", "eval --eval-data data/eval --init data/train/part_00000_of_00002.hdf5"}) {
+    const Outcome refused = run(words);
+    EXPECT_NE(refused.exit_code, 0) << words;
+    EXPECT_THAT(refused.error, Not(HasSubstr("global_batch = "))) << words;
+    const std::string last = refused.error.substr(refused.error.rfind('\n', refused.error.size() - 2) + 1);
+    EXPECT_THAT(last, HasSubstr("error")) << refused.error;
+  }
+  EXPECT_EQ(count(run("train --resume auto --train-data data/train --max-steps 1 --out x").error, "\n"), 1);
+  EXPECT_EQ(run("train --resume auto --train-data data/train --max-steps 1 --dry-run").out, "");
+}
+
 TEST_F(Program, RefusesAFolderThatHoldsResults) {
   ASSERT_EQ(made().exit_code, 0) << made().error;
   ASSERT_EQ(run(small_run() + "--global-batch 8 --max-steps 1 --out held").exit_code, 0);
@@ -239,7 +292,12 @@ TEST_F(Program, TwoRanksTrainAndStoreOneConfiguration) {
   ASSERT_EQ(made().exit_code, 0) << made().error;
   const Outcome outcome = run_ranks(2, small_run() + "--global-batch 8 --micro-batch 2 --max-steps 2 --out ranks");
   ASSERT_EQ(outcome.exit_code, 0) << outcome.error;
-  EXPECT_THAT(read(folder() / "ranks/config.toml"), HasSubstr("global_batch = 8"));
+  const std::string stored = read(folder() / "ranks/config.toml");
+  EXPECT_THAT(stored, HasSubstr("global_batch = 8"));
+  EXPECT_THAT(stored, ContainsRegex("accum = 2 +# asked: 0 .*2 ranks"));
+  const Outcome shared = run_ranks(2, small_run() + "--global-batch 8 --max-steps 1 --threads 0 --seed 0 --out shared");
+  ASSERT_EQ(shared.exit_code, 0) << shared.error;
+  EXPECT_THAT(read(folder() / "shared/config.toml"), ContainsRegex("threads = [1-9][0-9]* +# asked: 0 .*rank 0; other ranks"));
   EXPECT_THAT(outcome.error, HasSubstr("micro-batch 2 x 2 x 2 ranks"));
 }
 

@@ -119,7 +119,7 @@ std::vector<std::pair<std::string, std::string>> unusual_values() {
 
 TEST_F(Settings, TheStoredBlockAloneGivesTheSameSettings) {
   const ResolvedSettings first = resolve_settings({.command_line = unusual_values(), .config_file = {}, .environment = {}});
-  const std::string text = settings_text(first) + environment_text();
+  const std::string text = settings_text(first, {}) + environment_text();
   const ResolvedSettings second = resolve_settings({.command_line = {}, .config_file = write("config.toml", text), .environment = {}});
   for (const KeySpec& key : train_keys()) {
     EXPECT_EQ(key.get(first.values), key.get(second.values)) << key.name;
@@ -131,18 +131,31 @@ TEST_F(Settings, TheStoredBlockAloneGivesTheSameSettings) {
 TEST_F(Settings, DefaultsReadBackToo) {
   const ResolvedSettings first = resolve_settings({});
   const ResolvedSettings second =
-      resolve_settings({.command_line = {}, .config_file = write("config.toml", settings_text(first)), .environment = {}});
+      resolve_settings({.command_line = {}, .config_file = write("config.toml", settings_text(first, {})), .environment = {}});
   for (const KeySpec& key : train_keys()) EXPECT_EQ(key.get(first.values), key.get(second.values)) << key.name;
 }
 
 TEST_F(Settings, TheStoredBlockTellsEveryOrigin) {
   const fs::path file = write("run.toml", "layers = 2\n");
   const std::string text = settings_text(
-      resolve_settings({.command_line = {{"max-samples", "3e6"}}, .config_file = file, .environment = {{"FLASHBERT_SEED", "7"}}}));
+      resolve_settings({.command_line = {{"max-samples", "3e6"}}, .config_file = file, .environment = {{"FLASHBERT_SEED", "7"}}}), {});
   EXPECT_THAT(text, ::testing::ContainsRegex("max_samples = 3000000 +# command line\n"));
   EXPECT_THAT(text, ::testing::ContainsRegex("layers = 2 +# file .*run.toml\n"));
   EXPECT_THAT(text, ::testing::ContainsRegex("seed = 7 +# environment FLASHBERT_SEED\n"));
   EXPECT_THAT(text, ::testing::ContainsRegex("hidden = 1024 +# default\n"));
+}
+
+TEST_F(Settings, WhatTheRunDecidedStandsWithWhatWasAsked) {
+  const ResolvedSettings asked =
+      resolve_settings({.command_line = {}, .config_file = {}, .environment = {{"FLASHBERT_PRECISION", "bf16"}}});
+  const std::string text = settings_text(
+      asked, {{.key = "seed", .value = "123", .reason = "drawn"}, {.key = "precision", .value = "f32", .reason = "no bf16\nhere"}});
+  EXPECT_THAT(text, ::testing::ContainsRegex("seed = 123 +# asked: 0 \\(default\\); drawn\n"));
+  EXPECT_THAT(text, ::testing::ContainsRegex("precision = \"f32\" +# asked: bf16 \\(environment FLASHBERT_PRECISION\\); no bf16 here\n"));
+  const TrainSettings again = resolve_settings({.command_line = {}, .config_file = write("config.toml", text), .environment = {}}).values;
+  EXPECT_EQ(again.seed, 123);
+  EXPECT_EQ(again.precision, Precision::kF32);
+  EXPECT_EQ(again.global_batch, asked.values.global_batch);
 }
 
 TEST_F(Settings, TheEnvironmentThatMattersIsTold) {
