@@ -4,9 +4,8 @@
 
 #include "comm/communicator.h"
 #include "core/clock.h"
-#include "core/cpu/cpu_context.h"
 #include "core/log.h"
-#include "kernels/cpu/peak/peak.h"
+#include "kernels/device_peak.h"
 
 namespace flashbert {
 
@@ -41,9 +40,7 @@ double time_median(double seconds, const std::function<void()>& f) {
   return median(times);
 }
 
-double peak_flops(const Setup& setup) {
-  return cpu::peak_gflops(dynamic_cast<const CpuContext&>(*setup.context), setup.compute, {.threads = setup.threads}) * 1e9;
-}
+double peak_flops(const Setup& setup) { return measured_peak_flops(*setup.context, setup.compute); }
 
 BenchRow product_row(const std::string& name, double seconds, double flops, double peak) {
   return {name, {{"ms", 1e3 * seconds}, {"gflops", flops / seconds * 1e-9}, {"share_of_peak", flops / seconds / peak}}};

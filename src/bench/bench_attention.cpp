@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "bench/random_tensor.h"
 
@@ -22,8 +23,12 @@ std::vector<BenchRow> bench_attention(const BenchOptions& options, const Attenti
   const RandomTensor cu(*setup.context, Dtype::kI32, {shape.batch + 1}, 0.0F);
   const RandomTensor position(*setup.context, Dtype::kI32, {tokens}, 0.0F);
   const RandomTensor sample(*setup.context, Dtype::kU64, {shape.batch}, 0.0F);
-  for (std::int64_t b = 0; b <= shape.batch; ++b) cu.tensor().data<std::int32_t>()[b] = static_cast<std::int32_t>(b * shape.seq_len);
-  for (std::int64_t t = 0; t < tokens; ++t) position.tensor().data<std::int32_t>()[t] = static_cast<std::int32_t>(t % shape.seq_len);
+  std::vector<std::int32_t> offsets(static_cast<std::size_t>(shape.batch) + 1);
+  for (std::size_t b = 0; b < offsets.size(); ++b) offsets[b] = static_cast<std::int32_t>(static_cast<std::int64_t>(b) * shape.seq_len);
+  setup.context->write(cu.tensor(), offsets.data());
+  std::vector<std::int32_t> positions(static_cast<std::size_t>(tokens));
+  for (std::size_t t = 0; t < positions.size(); ++t) positions[t] = static_cast<std::int32_t>(static_cast<std::int64_t>(t) % shape.seq_len);
+  setup.context->write(position.tensor(), positions.data());
   const std::int64_t width = shape.heads * shape.head_dim;
   const auto part = [&](const RandomTensor& packed, std::int64_t i) {
     return packed.tensor().columns(i * width, width).split_columns(shape.heads, shape.head_dim);

@@ -1,9 +1,8 @@
 #include "bench/bench_loader.h"
 
 #include "core/clock.h"
-#include "core/cpu/cpu_context.h"
 #include "data/loader.h"
-#include "kernels/cpu/peak/peak.h"
+#include "kernels/device_peak.h"
 
 namespace flashbert {
 
@@ -30,9 +29,8 @@ std::vector<BenchRow> bench_loader(const BenchOptions& options, const LoaderBenc
     ++steps;
   }
   const double elapsed = seconds_since(begin);
-  CpuContext context(1);
   constexpr double kBytesPerToken = 2 * 4 + 4;  // ids, segments, positions and sequences as the batch holds them: a lower bound
-  const double bandwidth = cpu::triad_gbytes_per_second(context, {.threads = 1}) * 1e9;
+  const double bandwidth = measured_host_bandwidth();
   return {{"loader",
            {{"seq_per_s", static_cast<double>(steps * shape.batch) / elapsed},
             {"tokens_per_s", static_cast<double>(tokens) / elapsed},

@@ -142,7 +142,7 @@ BatchRowCounts BatchLayout::counts_of(const PackedBatch& batch) const {
   return counts;
 }
 
-void BatchLayout::write(Tensor host, const MicroBatch& batch) const {
+void BatchLayout::write(std::span<std::byte> image, const MicroBatch& batch) const {
   const PackedBatch& packed = batch.packed;
   check<InputError>(packed.tokens() <= capacity_.tokens && packed.sequences() <= capacity_.sequences,
                     "a micro-batch has {} tokens in {} sequences; {} tokens in {} sequences were planned", packed.tokens(),
@@ -151,10 +151,9 @@ void BatchLayout::write(Tensor host, const MicroBatch& batch) const {
                     "a micro-batch has {} masked positions; {} were planned: raise max-predictions above {}", packed.masked(),
                     capacity_.masked, capacity_.masked / std::max<std::int64_t>(capacity_.sequences, 1));
   const BatchRowCounts counts = counts_of(packed);
-  auto* const image = reinterpret_cast<std::byte*>(host.data<std::uint8_t>());
   for (std::size_t i = 0; i < std::size(kColumns); ++i) {
     const Column& column = kColumns[i];
-    std::byte* const to = image + places_[i].offset;
+    std::byte* const to = image.data() + places_[i].offset;
     const Bytes from = column.values(batch);
     const auto true_rows = static_cast<std::int64_t>(from.size() / size_of(column.dtype));
     if (!from.empty()) std::memcpy(to, from.data(), from.size());

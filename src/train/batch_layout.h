@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -39,10 +41,10 @@ class BatchLayout {
   BatchLayout(const RowCapacity& capacity, const BertConfig& model, const Ops& ops);
 
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
-  /// Writes the columns, each filled up to the row count that the device will see as kernels/args/common.h says of tails; host is bytes()
+  /// Writes the columns, each filled up to the row count that the device will see as kernels/args/common.h says of tails; image is bytes()
   /// of host memory. Throws InputError when the batch is larger than the capacity (more masked positions in a sample than max-predictions
   /// allows).
-  void write(Tensor host, const MicroBatch& batch) const;
+  void write(std::span<std::byte> image, const MicroBatch& batch) const;
   /// The columns of an image in device memory, cut to the row counts for this batch.
   [[nodiscard]] BatchView view(Tensor image, const PackedBatch& batch) const;
 

@@ -21,11 +21,10 @@ void BatchSlots::bind(const Arena& arena, Context& context) {
 BatchView BatchSlots::upload(const MicroBatch& batch) {
   current_ = 1 - current_;
   Slot& slot = slots_[current_];
-  const Tensor staging = slot.staging.tensor(Dtype::kU8, {layout_.bytes()});
   context_->wait(*slot.uploaded);
-  layout_.write(staging, batch);
+  layout_.write({static_cast<std::byte*>(slot.staging.data()), static_cast<std::size_t>(layout_.bytes())}, batch);
   context_->order(Stream::kCopy, *slot.consumed);
-  context_->copy(Stream::kCopy, slot.image, staging);
+  context_->copy(Stream::kCopy, slot.image, slot.staging.tensor(Dtype::kU8, {layout_.bytes()}));
   context_->record(*slot.uploaded, Stream::kCopy);
   context_->order(Stream::kCompute, *slot.uploaded);
   return layout_.view(slot.image, batch.packed);

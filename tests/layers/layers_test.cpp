@@ -87,6 +87,44 @@ std::vector<std::string> violations(const SourceFile& file) {
   return found;
 }
 
+/// A rule about text: no file of src/ but those of the folders named may hold it.
+struct Reserved {
+  std::string_view text;
+  std::set<std::string> owners;  ///< beginnings of file names
+  std::string_view why;
+};
+
+const std::vector<Reserved>& reserved_texts() {
+  static const std::vector<Reserved> reserved = {
+      {".data<", {"core/", "kernels/"}, "only a backend looks inside tensors; Context::read and write copy"},
+      {"synchronize(", {"core/", "kernels/"}, "only start-up and tools wait for the device, by Context::read and write"},
+      {"#include \"kernels/cpu/", {"kernels/cpu/", "kernels/make_ops.cpp", "kernels/device_peak.cpp"}, "factories alone know the backends"},
+      {"#include \"core/cpu/",
+       {"core/", "kernels/cpu/", "kernels/make_ops.cpp", "commands/version_text.cpp"},
+       "the CPU context is for CPU kernels"},
+      {"#include <mpi.h>", {"comm/", "commands/version_text.cpp"}, "MPI belongs to comm"},
+      {"#include <hdf5.h>", {"data/hdf5_file.h", "commands/version_text.cpp"}, "HDF5 belongs to one file"},
+      {"#include <dnnl", {"kernels/cpu/linear/onednn", "commands/version_text.cpp"}, "oneDNN belongs to one file"},
+  };
+  return reserved;
+}
+
+std::vector<std::string> trespasses(const SourceFile& file) {
+  std::vector<std::string> found;
+  for (const Reserved& rule : reserved_texts()) {
+    const bool owner =
+        std::any_of(rule.owners.begin(), rule.owners.end(), [&](const std::string& begin) { return file.name.starts_with(begin); });
+    int number = 0;
+    for (const std::string_view line : lines_of(file.text)) {
+      ++number;
+      if (!owner && line.find(rule.text) != std::string_view::npos) {
+        found.push_back(file.name + ":" + std::to_string(number) + " has '" + std::string(rule.text) + "': " + std::string(rule.why));
+      }
+    }
+  }
+  return found;
+}
+
 /// The C++ and CUDA files under a folder of the source tree, sorted by name.
 std::vector<SourceFile> read_sources(const fs::path& folder) {
   static const std::set<std::string> kEndings = {".h", ".cpp", ".cu", ".cuh"};
@@ -129,6 +167,22 @@ TEST(Layers, IncludesFollowTheDirection) {
   }
   EXPECT_TRUE(found.empty()) << joined(found) << "see docs/architecture.md for who may include whom";
   for (const auto& [folder, allowed] : allowed_folders()) EXPECT_TRUE(seen.contains(folder)) << "no source file of " << folder;
+}
+
+TEST(Layers, WhatBelongsToAFolderStaysThere) {
+  std::vector<std::string> found;
+  for (const SourceFile& file : read_sources(kRoot / "src")) {
+    for (const std::string& trespass : trespasses(file)) found.push_back(trespass);
+  }
+  EXPECT_TRUE(found.empty()) << joined(found);
+}
+
+TEST(Layers, EveryTrespassIsFound) {
+  for (const Reserved& rule : reserved_texts()) {
+    const std::string text = "int x;\n  " + std::string(rule.text) + "float>();\n";
+    EXPECT_EQ(trespasses({"train/planted.cpp", text}).size(), 1U) << rule.text;
+    for (const std::string& owner : rule.owners) EXPECT_TRUE(trespasses({owner + "planted.cpp", text}).empty()) << owner;
+  }
 }
 
 TEST(Layers, EveryForbiddenIncludeIsFound) {
