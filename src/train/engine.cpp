@@ -36,7 +36,7 @@ Engine::Engine(const EngineOptions& options, Ops& ops, Communicator& communicato
       optimizer_(parts_.optimizer.get()),
       arena_(std::make_unique<Arena>(parts_.plan, ops.context())) {
   model_->bind(*arena_);
-  optimizer_->bind(*arena_);
+  optimizer_->bind(*arena_, ops.context());
   ops.bind_workspace(arena_->tensor(parts_.workspace));
   if (parts_.total_gradient) {
     total_gradient_ = arena_->tensor(*parts_.total_gradient).rows(0, model_->parameters().all_gradients().extent(0));
@@ -46,7 +46,6 @@ Engine::Engine(const EngineOptions& options, Ops& ops, Communicator& communicato
 
 StepScalarValues Engine::scalars(const StepBatch& batch, const PackedBatch& micro) const {
   StepScalarValues values{};
-  optimizer_->fill_scalars(batch.step, values.data());
   if (options_.loss_normalisation == LossNormalisation::kGlobal) {
     values[kMlmScale] = batch.global_masked > 0 ? static_cast<float>(1.0 / static_cast<double>(batch.global_masked)) : 0.0F;
     values[kNspScale] = static_cast<float>(1.0 / static_cast<double>(options_.global_batch));
@@ -61,7 +60,6 @@ StepScalarValues Engine::scalars(const StepBatch& batch, const PackedBatch& micr
 void Engine::run_micro_batch(const StepBatch& batch, std::size_t index) {
   const PackedBatch& micro = batch.micro_batches[index];
   const BatchView view = parts_.batches->upload({micro, scalars(batch, micro)});
-  step_scalars_ = view.step_scalars;
   const bool own_sum = static_cast<bool>(total_gradient_);
   const Pass pass{.ops = ops_,
                   .parameters = model_->parameters(),
@@ -153,7 +151,7 @@ StepResult Engine::train_step(const StepBatch& batch) {
   result.nsp_loss = losses.nsp;
   result.tokens = batch.global_tokens;
   result.masked = batch.global_masked;
-  result.learning_rate = static_cast<double>(scalars(batch, batch.micro_batches.front())[kLearningRate]);
+  result.learning_rate = static_cast<double>(optimizer_->scalars(batch.step)[kLearningRate]);
   if (!result.bad_value.empty()) return result;
   if (communicator_.size() > 1) {
     const Tensor gradients = parameters.all_gradients();
@@ -163,7 +161,7 @@ StepResult Engine::train_step(const StepBatch& batch) {
 
   const auto optimizer_start = Clock::now();
   const UpdateResult update = optimizer_->update(
-      ops_, parameters, step_scalars_, options_.clip == ClipOrder::kAfterReduce ? LambOptimizer::Clip::kYes : LambOptimizer::Clip::kNo);
+      ops_, parameters, batch.step, options_.clip == ClipOrder::kAfterReduce ? LambOptimizer::Clip::kYes : LambOptimizer::Clip::kNo);
   result.gradient_norm = update.gradient_norm;
   result.optimizer_s = seconds_since(optimizer_start);
   if (update.bad_parameter >= 0) {

@@ -97,8 +97,7 @@ class Engine {
   LambOptimizer* optimizer_;  ///< parts_.optimizer
   std::unique_ptr<Arena> arena_;
   Tensor total_gradient_;
-  ConstTensor step_scalars_;  ///< of the step's last micro-batch
-  Losses own_losses_;         ///< per-rank normalisation: this rank's sum over micro-batches
+  Losses own_losses_;  ///< per-rank normalisation: this rank's sum over micro-batches
 };
 
 }  // namespace flashbert

@@ -64,8 +64,8 @@ class LambOnDevice {
 
   void update(const LambSettings& s) {
     const auto bias_correction = [&](double beta) { return 1.0 - std::pow(beta, s.step); };
-    const DeviceTensor scalars(device_, Dtype::kF32, {kStepScalars},
-                               std::vector<double>{s.learning_rate, bias_correction(s.beta1), bias_correction(s.beta2), 0.0, 0.0});
+    const DeviceTensor scalars(device_, Dtype::kF32, {kLambScalars},
+                               std::vector<double>{s.learning_rate, bias_correction(s.beta1), bias_correction(s.beta2)});
     const DeviceTensor clip_scale(device_, Dtype::kF32, {1}, std::vector<double>{s.clip_scale});
     const DeviceTensor first_bad(device_, Dtype::kI32, {1}, std::vector<double>{static_cast<double>(s.first_bad)});
     std::vector<LambParameter> parameters;
@@ -78,7 +78,7 @@ class LambOnDevice {
                             .decay = decay_[i]});
     }
     device_.ops().lamb_update({.parameters = parameters,
-                               .step_scalars = scalars,
+                               .scalars = scalars,
                                .clip_scale = clip_scale,
                                .first_bad = first_bad,
                                .weight_norm = norms_,

@@ -43,7 +43,7 @@ class Validation : public testing::OpTest {
   DeviceTensor one_i64_{device(), Dtype::kI64, {1}};
   DeviceTensor other_i64_{device(), Dtype::kI64, {1}};
   DeviceTensor one_f64_{device(), Dtype::kF64, {1}};
-  DeviceTensor scalars_{device(), Dtype::kF32, {kStepScalars}};
+  DeviceTensor scalars_{device(), Dtype::kF32, {kLambScalars}};
   DeviceTensor samples_{device(), Dtype::kU64, {1}};
 };
 
@@ -265,7 +265,7 @@ TEST_P(Validation, OptimizerOpsNameTheWrongArgument) {
     return [this, parameter, &norms] {
       const std::vector<LambParameter> parameters = {parameter};
       ops().lamb_update({.parameters = parameters,
-                         .step_scalars = scalars_,
+                         .scalars = scalars_,
                          .clip_scale = one_,
                          .first_bad = one_i32_,
                          .weight_norm = norms,

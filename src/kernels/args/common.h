@@ -23,13 +23,11 @@ struct RowOrigin {
 /// 32-bit words of keep bits for `columns` decisions: bit c % 32 of word c / 32 is 1 where kept.
 constexpr std::int64_t keep_words(std::int64_t columns) { return (columns + 31) / 32; }
 
-/// Scalars of one step, in device memory (ConstTensor of f32 with kStepScalars elements), so that a captured graph replays unchanged.
+/// Scalars of one micro-batch, in device memory (ConstTensor of f32 with kStepScalars elements), so that a captured graph replays
+/// unchanged.
 enum StepScalar : std::int64_t {
-  kLearningRate = 0,
-  kBiasCorrection1,  ///< 1 - beta1^t, t = 1 at the first update
-  kBiasCorrection2,  ///< 1 - beta2^t
-  kMlmScale,         ///< d loss / d (sum of masked-LM nll): 1 / masked tokens of the global batch
-  kNspScale,         ///< d loss / d (sum of next-sentence nll)
+  kMlmScale = 0,  ///< d loss / d (sum of masked-LM nll): 1 / masked tokens of the global batch
+  kNspScale,      ///< d loss / d (sum of next-sentence nll)
   kStepScalars
 };
 

@@ -21,7 +21,7 @@ void Ops::global_norm(const GlobalNorm& args) {
 void Ops::lamb_update(const LambUpdate& args) {
   const ArgumentCheck check("lamb_update");
   const auto count = static_cast<std::int64_t>(args.parameters.size());
-  check.dense("step_scalars", args.step_scalars, Dtype::kF32, {kStepScalars});
+  check.dense("scalars", args.scalars, Dtype::kF32, {kLambScalars});
   check.dense("clip_scale", args.clip_scale, Dtype::kF32, {1});
   check.dense("first_bad", args.first_bad, Dtype::kI32, {1});
   check.dense("weight_norm", args.weight_norm, Dtype::kF32, {count});

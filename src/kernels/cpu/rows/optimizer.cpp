@@ -77,7 +77,7 @@ namespace {
 
 LambChunk lamb_chunk(const LambUpdate& args, std::int64_t index, std::int64_t chunk) {
   const LambParameter& parameter = args.parameters[static_cast<std::size_t>(index)];
-  const float* const scalars = args.step_scalars.data<float>();
+  const float* const scalars = args.scalars.data<float>();
   const std::int64_t begin = chunk * kNormChunk;
   return {.weight = parameter.weight.data<float>() + begin,
           .gradient = parameter.gradient.data<float>() + begin,
@@ -129,7 +129,7 @@ void CpuOps::do_lamb_update(const LambUpdate& args) {
     args.update_norm.data<float>()[i] = static_cast<float>(update_norm);
     args.trust_ratio.data<float>()[i] = adapts ? static_cast<float>(weight_norm / update_norm) : 1.0F;
   }
-  const float learning_rate = args.step_scalars.data<float>()[kLearningRate];
+  const float learning_rate = args.scalars.data<float>()[kLearningRate];
   for_chunks(context(), work.first, count, [&](std::int64_t i, std::int64_t chunk, std::int64_t /*at*/) {
     LambChunk piece = lamb_chunk(args, i, chunk);
     piece.step = args.trust_ratio.data<float>()[i] * learning_rate;
