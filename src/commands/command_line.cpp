@@ -75,7 +75,7 @@ void add_count(CLI::App& command, const std::string& name, std::int64_t& value, 
 }
 
 void KeyOptions::add_to(CLI::App& command) {
-  command.add_option("--config", config_file, "TOML file with keys (names with _ for -)");
+  command.add_option("--config", config_file, "TOML file with keys (names with _ for -); FLASHBERT_ variables and options override it");
   const auto note = [this](const std::string& key) { return [this, key](const std::string& value) { given_.emplace_back(key, value); }; };
   for (const KeySpec& key : train_keys()) {
     CLI::Option* const option = command.add_option_function<std::string>("--" + key.name, note(key.name), key.help);

@@ -89,15 +89,30 @@ struct Source {
   std::string origin, place;
 };
 
+/// "command line, hides 2 from environment FLASHBERT_SEED": what one source says over another. Of the same source the last word counts, and
+/// defaults and model files are there to be replaced: that is no news.
+std::string origin_over(const std::string& earlier, const std::string& hidden, const Source& source) {
+  if (earlier == "default" || earlier.starts_with("model file")) return source.origin;
+  if (earlier.starts_with(source.origin)) return earlier;
+  return fmt::format("{}, hides {} from {}", source.origin, hidden, earlier);
+}
+
 void set_value(ResolvedSettings& resolved, const std::string& name, const std::string& text, const Source& source) {
   const KeySpec* const key = find_key(name);
   check<ConfigError>(key != nullptr, "unknown option --{}{}", name, did_you_mean(name, key_names([](const std::string& k) { return k; })));
+  const std::string hidden = key->get(resolved.values);
   try {
     key->set(resolved.values, text);
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("{} (from {})", error.what(), source.place));
   }
-  resolved.origins[name] = source.origin;
+  std::string& origin = resolved.origins[name];
+  // A variable that was exported once is easily forgotten; options are there to be seen.
+  if (source.origin.starts_with("environment") && origin.starts_with("file") && key->get(resolved.values) != hidden) {
+    resolved.notes.push_back(
+        fmt::format("{} is {} from {}, which hides {} from {}", name, key->get(resolved.values), source.origin, hidden, origin));
+  }
+  origin = origin_over(origin, hidden, source);
 }
 
 void apply_model_file(ResolvedSettings& resolved, const std::filesystem::path& path) {
@@ -171,8 +186,8 @@ std::map<std::string, std::string> environment_keys(const SettingSources& source
 std::string said(const std::string& key, const std::map<std::string, std::string>& environment,
                  const std::map<std::string, FileValue>& file, const std::vector<std::pair<std::string, std::string>>& command_line) {
   std::string text;
-  if (const auto found = environment.find(key); found != environment.end()) text = found->second;
   if (const auto found = file.find(key); found != file.end()) text = found->second.text;
+  if (const auto found = environment.find(key); found != environment.end()) text = found->second;
   for (const auto& [name, given] : command_line) text = name == key ? given : text;
   return text;
 }
@@ -214,12 +229,12 @@ ResolvedSettings resolve_settings(const SettingSources& sources) {
   if (model.empty() && !init.empty() && init != "random") model = config_beside(init).value_or(std::filesystem::path()).string();
   if (!model.empty()) apply_model_file(resolved, model);
 
+  for (const auto& [key, value] : file) {
+    if (key != kModelKey) set_value(resolved, key, value.text, {"file " + sources.config_file.string(), "file " + value.place});
+  }
   for (const auto& [key, text] : environment) {
     const std::string origin = "environment " + environment_name(key);
     if (key != kModelKey) set_value(resolved, key, text, {origin, origin});
-  }
-  for (const auto& [key, value] : file) {
-    if (key != kModelKey) set_value(resolved, key, value.text, {"file " + sources.config_file.string(), "file " + value.place});
   }
   for (const auto& [key, text] : sources.command_line) {
     if (key != kModelKey) set_value(resolved, key, text, {"command line", "command line"});

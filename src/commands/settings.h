@@ -28,7 +28,7 @@ const std::vector<KeySpec>& train_keys();
 std::string toml_name(const std::string& key);
 std::string environment_name(const std::string& key);
 
-/// What the sources said, as text: highest rank first.
+/// What the sources said, as text.
 struct SettingSources {
   std::vector<std::pair<std::string, std::string>> command_line;  ///< key (with '-') and text
   std::filesystem::path config_file;                              ///< empty = none
@@ -37,12 +37,13 @@ struct SettingSources {
 
 struct ResolvedSettings {
   TrainSettings values;
-  std::map<std::string, std::string>
-      origins;                     ///< key -> "command line", "file demo.toml", "environment FLASHBERT_SEED", "default", "model file x"
-  std::vector<std::string> notes;  ///< for the log: unknown variables with the nearest key, how gelu is read
+  std::map<std::string, std::string> origins;  ///< key -> "command line", "environment FLASHBERT_SEED", "file demo.toml", "model file x" or
+                                               ///< "default", and what it hides: "command line, hides 4 from file demo.toml"
+  std::vector<std::string> notes;  ///< for the log: unknown variables with the nearest key, variables that hide the file's values, how gelu
+                                   ///< is read
 };
 
-/// Command line > file > environment > default; `model` names a Hugging Face config.json that ranks just above the defaults. Without it
+/// Command line > environment > file > default; `model` names a Hugging Face config.json that ranks just above the defaults. Without it
 /// the config.json beside the checkpoint that `init` names is taken, where there is one.
 /// Throws ConfigError: unknown key (with the nearest), wrong type or range (with option, value, limit, place), broken TOML (with line);
 /// InputError where the file is missing.

@@ -138,7 +138,10 @@ TEST_F(Program, OriginsFollowTheOrderOfTheSources) {
   std::ofstream(folder() / "run.toml") << "micro_batch = 4\nglobal_batch = 16\n";
   const std::string words = small_run() + "--max-steps 1 --dry-run --config run.toml ";
   EXPECT_THAT(run(words + "--micro-batch 8", "FLASHBERT_MICRO_BATCH=2 ").out, ContainsRegex("micro_batch = 8 +# command line"));
-  EXPECT_THAT(run(words, "FLASHBERT_MICRO_BATCH=2 ").out, ContainsRegex("micro_batch = 4 +# file run.toml"));
+  const Outcome both = run(words, "FLASHBERT_MICRO_BATCH=2 ");
+  EXPECT_THAT(both.out, ContainsRegex("micro_batch = 2 +# environment FLASHBERT_MICRO_BATCH, hides 4 from file run.toml"));
+  EXPECT_THAT(both.error, HasSubstr("hides 4 from file run.toml"));
+  EXPECT_THAT(run(words).out, ContainsRegex("micro_batch = 4 +# file run.toml"));
   const std::string without_file = small_run() + "--max-steps 1 --dry-run --global-batch 16 ";
   EXPECT_THAT(run(without_file, "FLASHBERT_MICRO_BATCH=2 ").out, ContainsRegex("micro_batch = 2 +# environment FLASHBERT_MICRO_BATCH"));
 }

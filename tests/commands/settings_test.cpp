@@ -60,8 +60,8 @@ TEST_F(Settings, TheModelFileOfTheHighestSourceIsRead) {
   const fs::path file = write("run.toml", "model = \"" + in_file + "\"\n");
   const std::map<std::string, std::string> environment = {{"FLASHBERT_MODEL", in_environment}};
   const auto layers = [&](const SettingSources& sources) { return resolve_settings(sources).values.model.layers; };
-  EXPECT_EQ(layers({.command_line = {}, .config_file = {}, .environment = environment}), 3);
-  EXPECT_EQ(layers({.command_line = {}, .config_file = file, .environment = environment}), 4);
+  EXPECT_EQ(layers({.command_line = {}, .config_file = file, .environment = {}}), 4);
+  EXPECT_EQ(layers({.command_line = {}, .config_file = file, .environment = environment}), 3);
   EXPECT_EQ(layers({.command_line = {{"model", on_command_line}}, .config_file = file, .environment = environment}), 5);
 }
 
@@ -73,16 +73,21 @@ TEST_F(Settings, WithoutSourcesEverythingIsTheDefault) {
   for (const KeySpec& key : train_keys()) EXPECT_EQ(resolved.origins.at(key.name), "default") << key.name;
 }
 
-TEST_F(Settings, CommandLineBeatsFileBeatsEnvironmentBeatsDefault) {
+TEST_F(Settings, CommandLineBeatsEnvironmentBeatsFileBeatsDefault) {
   const fs::path file = write("run.toml", "micro_batch = 4\n");
   const fs::path without_key = write("empty.toml", "layers = 2\n");
   const std::map<std::string, std::string> environment = {{"FLASHBERT_MICRO_BATCH", "2"}};
 
   ResolvedSettings resolved = resolve_settings({.command_line = {{"micro-batch", "8"}}, .config_file = file, .environment = environment});
   EXPECT_EQ(resolved.values.micro_batch, 8);
-  EXPECT_EQ(resolved.origins.at("micro-batch"), "command line");
+  EXPECT_EQ(resolved.origins.at("micro-batch"),
+            "command line, hides 2 from environment FLASHBERT_MICRO_BATCH, hides 4 from file " + file.string());
 
   resolved = resolve_settings({.command_line = {}, .config_file = file, .environment = environment});
+  EXPECT_EQ(resolved.values.micro_batch, 2);
+  EXPECT_EQ(resolved.origins.at("micro-batch"), "environment FLASHBERT_MICRO_BATCH, hides 4 from file " + file.string());
+
+  resolved = resolve_settings({.command_line = {}, .config_file = file, .environment = {}});
   EXPECT_EQ(resolved.values.micro_batch, 4);
   EXPECT_EQ(resolved.origins.at("micro-batch"), "file " + file.string());
 
@@ -90,9 +95,22 @@ TEST_F(Settings, CommandLineBeatsFileBeatsEnvironmentBeatsDefault) {
   EXPECT_EQ(resolved.values.micro_batch, 2);
   EXPECT_EQ(resolved.origins.at("micro-batch"), "environment FLASHBERT_MICRO_BATCH");
 
+  resolved = resolve_settings({.command_line = {{"micro-batch", "3"}, {"micro-batch", "8"}}, .config_file = {}, .environment = {}});
+  EXPECT_EQ(resolved.values.micro_batch, 8);
+  EXPECT_EQ(resolved.origins.at("micro-batch"), "command line");
+
   resolved = resolve_settings({.command_line = {}, .config_file = without_key, .environment = {}});
   EXPECT_EQ(resolved.values.micro_batch, 0);
   EXPECT_EQ(resolved.origins.at("micro-batch"), "default");
+}
+
+TEST_F(Settings, AVariableThatHidesTheFilesValueIsNoted) {
+  const fs::path file = write("run.toml", "seed = 4\nlayers = 2\n");
+  const auto notes =
+      resolve_settings(
+          {.command_line = {{"layers", "3"}}, .config_file = file, .environment = {{"FLASHBERT_SEED", "7"}, {"FLASHBERT_LAYERS", "2"}}})
+          .notes;
+  EXPECT_THAT(notes, ::testing::ElementsAre(AllOf(HasSubstr("seed is 7 from environment FLASHBERT_SEED"), HasSubstr("hides 4 from file"))));
 }
 
 /// A value other than the default for every key, so that a key that is lost on the way shows.
