@@ -1,6 +1,21 @@
 #include "model/bert_model.h"
 
 namespace flashbert {
+namespace {
+
+BackwardBuffers book_backward(const BertConfig& config, Dtype compute, const RowCapacity& capacity, ArenaPlan& plan) {
+  const auto book = [&](const char* name, std::int64_t rows, std::int64_t columns) {
+    return plan.book("backward", name, compute, {bucket_rows(rows), columns});
+  };
+  return {.gradient = book("gradient", capacity.tokens, config.hidden),
+          .branch = book("branch", capacity.tokens, config.hidden),
+          .context = book("context", capacity.tokens, config.hidden),
+          .query_key_value = book("query_key_value", capacity.tokens, 3 * config.hidden),
+          .intermediate = book("intermediate", capacity.tokens, config.intermediate),
+          .head_gradient = book("head_gradient", capacity.head_rows(), config.hidden)};
+}
+
+}  // namespace
 
 OpsPlan ops_plan(const BertConfig& config, Dtype compute, const RowCapacity& capacity, Parameters::Use use) {
   OpsPlan plan{.linears = linear_shapes(config, compute, capacity, use),
@@ -21,90 +36,55 @@ OpsPlan ops_plan(const BertConfig& config, Dtype compute, const RowCapacity& cap
 
 BertModel::BertModel(const BertConfig& config, Dtype compute, const RowCapacity& capacity, Parameters::Use use, Ops& ops, ArenaPlan& plan)
     : config_(config),
-      use_(use),
       parameters_(config, compute, use, ops, linear_shapes(config, compute, capacity, use), plan),
-      embeddings_(config, compute, capacity, plan),
-      heads_(config, compute, capacity, plan) {
+      embeddings_({config, capacity, compute, plan}),
+      heads_({config, capacity, compute, plan}) {
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {
     const bool last = layer == config.layers - 1;
-    attention_.emplace_back(config, layer, last ? SelfAttention::Rows::kHeadRows : SelfAttention::Rows::kAllTokens, compute, capacity,
-                            plan);
-    feed_forward_.emplace_back(config, layer, last ? capacity.head_rows() : capacity.tokens, compute, plan);
+    layers_.emplace_back(ActivationPlan{config, capacity, compute, plan}, layer, last ? LayerRows::kHeadRows : LayerRows::kAllTokens);
   }
-  inputs_.resize(static_cast<std::size_t>(config.layers));
-  attended_.resize(static_cast<std::size_t>(config.layers));
-  if (use == Parameters::Use::kTraining) {
-    const std::int64_t tokens = bucket_rows(capacity.tokens);
-    const auto book = [&](const char* name, std::int64_t rows, std::int64_t columns) {
-      return plan.book("backward", name, compute, {rows, columns});
-    };
-    gradient_id_ = book("gradient", tokens, config.hidden);
-    branch_id_ = book("branch", tokens, config.hidden);
-    context_id_ = book("context", tokens, config.hidden);
-    qkv_id_ = book("qkv", tokens, 3 * config.hidden);
-    intermediate_id_ = book("intermediate", tokens, config.intermediate);
-    head_gradient_id_ = book("head_gradient", bucket_rows(capacity.head_rows()), config.hidden);
-  }
-  mlm_nll_id_ = plan.book("batch", "mlm_nll", Dtype::kF64, {1});
-  mlm_correct_id_ = plan.book("batch", "mlm_correct", Dtype::kI64, {1});
-  mlm_counted_id_ = plan.book("batch", "mlm_counted", Dtype::kI64, {1});
-  nsp_nll_id_ = plan.book("batch", "nsp_nll", Dtype::kF64, {1});
-  nsp_correct_id_ = plan.book("batch", "nsp_correct", Dtype::kI64, {1});
-  nsp_counted_id_ = plan.book("batch", "nsp_counted", Dtype::kI64, {1});
+  if (use == Parameters::Use::kTraining) backward_ = book_backward(config, compute, capacity, plan);
+  const auto counters = [&](const std::string& loss) {
+    return LossCounterIds{.nll_sum = plan.book("batch", loss + "_nll", Dtype::kF64, {1}),
+                          .correct = plan.book("batch", loss + "_correct", Dtype::kI64, {1}),
+                          .counted = plan.book("batch", loss + "_counted", Dtype::kI64, {1})};
+  };
+  mlm_ = counters("mlm");
+  nsp_ = counters("nsp");
 }
 
 void BertModel::bind(const Arena& arena) {
+  arena_ = &arena;
   parameters_.bind(arena);
-  embeddings_.bind(arena);
-  for (SelfAttention& layer : attention_) layer.bind(arena);
-  for (FeedForward& layer : feed_forward_) layer.bind(arena);
-  heads_.bind(arena);
-  if (use_ == Parameters::Use::kTraining) {
-    backward_ = {.gradient = arena.tensor(gradient_id_),
-                 .branch = arena.tensor(branch_id_),
-                 .context = arena.tensor(context_id_),
-                 .qkv = arena.tensor(qkv_id_),
-                 .intermediate = arena.tensor(intermediate_id_),
-                 .head_gradient = arena.tensor(head_gradient_id_)};
-  }
-  sums_ = {.mlm = {arena.tensor(mlm_nll_id_), arena.tensor(mlm_correct_id_), arena.tensor(mlm_counted_id_)},
-           .nsp = {arena.tensor(nsp_nll_id_), arena.tensor(nsp_correct_id_), arena.tensor(nsp_counted_id_)}};
+}
+
+LossSums BertModel::sums() const {
+  const auto counters = [&](const LossCounterIds& ids) {
+    return LossCounters{
+        .nll_sum = arena_->tensor(ids.nll_sum), .correct = arena_->tensor(ids.correct), .counted = arena_->tensor(ids.counted)};
+  };
+  return {.mlm = counters(mlm_), .nsp = counters(nsp_)};
 }
 
 void BertModel::zero_sums(Ops& ops) {
-  for (const LossCounters& counters : {sums_.mlm, sums_.nsp}) {
+  const LossSums all = sums();
+  for (const LossCounters& counters : {all.mlm, all.nsp}) {
     ops.fill_zero(counters.nll_sum);
     ops.fill_zero(counters.correct);
     ops.fill_zero(counters.counted);
   }
 }
 
-RowOrigin BertModel::layer_origin(const Pass& pass, std::size_t layer) const {
-  const bool last = layer + 1 == attention_.size();
-  return {.sequence = last ? pass.batch.head_sequences : pass.batch.sequences,
-          .position = last ? pass.batch.head_positions : pass.batch.positions,
-          .sample_index = pass.batch.sample_indices};
-}
-
 void BertModel::forward(const Pass& pass) {
   ConstTensor x = embeddings_.forward(pass);
-  for (std::size_t layer = 0; layer < attention_.size(); ++layer) {
-    inputs_[layer] = x;
-    attended_[layer] = attention_[layer].forward(pass, x);
-    x = feed_forward_[layer].forward(pass, attended_[layer], layer_origin(pass, layer));
-  }
-  heads_.forward(pass, x, sums_);
+  for (EncoderLayer& layer : layers_) x = layer.forward(pass, x);
+  heads_.forward(pass, x, sums());
 }
 
 void BertModel::backward(const Pass& pass) {
-  const Tensor gradient = backward_.gradient.rows(0, pass.batch.tokens());
-  const Tensor head_gradient = backward_.head_gradient.rows(0, pass.batch.head_rows());
-  heads_.backward(pass, head_gradient);
-  for (std::size_t layer = attention_.size(); layer-- > 0;) {
-    const Tensor at_rows = layer + 1 == attention_.size() ? head_gradient : gradient;
-    feed_forward_[layer].backward(pass, attended_[layer], at_rows, backward_);
-    attention_[layer].backward(pass, inputs_[layer], at_rows, gradient, backward_);
-  }
+  Tensor gradient = pass.memory(backward_.head_gradient, pass.batch.head_rows.count());
+  heads_.backward(pass, gradient);
+  for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) gradient = layer->backward(pass, gradient, backward_);
   embeddings_.backward(pass, gradient);
 }
 

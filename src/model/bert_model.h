@@ -4,24 +4,26 @@
 #include <vector>
 
 #include "model/embeddings.h"
-#include "model/feed_forward.h"
+#include "model/encoder_layer.h"
 #include "model/heads.h"
-#include "model/self_attention.h"
 
 namespace flashbert {
 
 /// BERT for pre-training: embeddings, encoder, both heads and losses; forward and backward over packed (unpadded) tokens.
-/// Owns views of activations and parameters; the memory is the arena's. The order of use: construct (books), arena, bind, then
+/// Owns no memory: buffers are booked here and lie in the arena. The order of use: construct (books), arena, bind, then
 /// Parameters::initialise or a checkpoint, then passes.
 class BertModel {
  public:
   BertModel(const BertConfig& config, Dtype compute, const RowCapacity& capacity, Parameters::Use use, Ops& ops, ArenaPlan& plan);
+  /// arena: made from the plan; must outlive the model's passes.
   void bind(const Arena& arena);
 
   [[nodiscard]] const BertConfig& config() const { return config_; }
   [[nodiscard]] Parameters& parameters() { return parameters_; }
   [[nodiscard]] const Parameters& parameters() const { return parameters_; }
-  [[nodiscard]] const LossSums& sums() const { return sums_; }
+  /// The memory of all buffers, as a Pass wants it.
+  [[nodiscard]] const Arena& arena() const { return *arena_; }
+  [[nodiscard]] LossSums sums() const;
   void zero_sums(Ops& ops);
 
   /// Adds the batch's nll, correct and counted to sums().
@@ -30,20 +32,19 @@ class BertModel {
   void backward(const Pass& pass);
 
  private:
-  [[nodiscard]] RowOrigin layer_origin(const Pass& pass, std::size_t layer) const;
+  struct LossCounterIds {
+    BufferId nll_sum;           ///< (1) f64
+    BufferId correct, counted;  ///< (1) i64
+  };
+
   BertConfig config_;
-  Parameters::Use use_;
   Parameters parameters_;
   Embeddings embeddings_;
-  std::vector<SelfAttention> attention_;
-  std::vector<FeedForward> feed_forward_;
   Heads heads_;
-  std::vector<ConstTensor> inputs_;    ///< of each layer's attention, kept by forward for backward
-  std::vector<ConstTensor> attended_;  ///< of each layer's feed-forward
-  BufferId gradient_id_, branch_id_, context_id_, qkv_id_, intermediate_id_, head_gradient_id_;
-  BufferId mlm_nll_id_, mlm_correct_id_, mlm_counted_id_, nsp_nll_id_, nsp_correct_id_, nsp_counted_id_;
-  BackwardBuffers backward_;
-  LossSums sums_;
+  std::vector<EncoderLayer> layers_;
+  BackwardBuffers backward_;  ///< booked for training alone
+  LossCounterIds mlm_, nsp_;
+  const Arena* arena_ = nullptr;
 };
 
 /// What Ops::prepare needs to know about a model.

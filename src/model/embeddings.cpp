@@ -2,61 +2,50 @@
 
 namespace flashbert {
 
-Embeddings::Embeddings(const BertConfig& config, Dtype compute, const RowCapacity& capacity, ArenaPlan& plan) : config_(config) {
-  const std::int64_t rows = bucket_rows(capacity.tokens);
-  z_id_ = plan.book("activations", "embeddings.z", compute, {rows, config.hidden});
-  y_id_ = plan.book("activations", "embeddings.y", compute, {rows, config.hidden});
-  mean_id_ = plan.book("activations", "embeddings.mean", Dtype::kF32, {rows});
-  rstd_id_ = plan.book("activations", "embeddings.rstd", Dtype::kF32, {rows});
-  if (config.hidden_dropout > 0.0F) {
-    keep_id_ = plan.book("activations", "embeddings.keep_bits", Dtype::kU32, {rows, keep_words(config.hidden)});
-  }
-}
+Embeddings::Embeddings(const ActivationPlan& plan)
+    : config_(plan.config),
+      z_(plan.matrix("embeddings.z", plan.capacity.tokens, config_.hidden)),
+      y_(plan.matrix("embeddings.y", plan.capacity.tokens, config_.hidden)),
+      mean_(plan.row_statistic("embeddings.mean", plan.capacity.tokens)),
+      rstd_(plan.row_statistic("embeddings.rstd", plan.capacity.tokens)),
+      keep_bits_(plan.keep_bits("embeddings.keep_bits", plan.capacity.tokens, config_.hidden, config_.hidden_dropout)) {}
 
-void Embeddings::bind(const Arena& arena) {
-  z_ = arena.tensor(z_id_);
-  y_ = arena.tensor(y_id_);
-  mean_ = arena.tensor(mean_id_);
-  rstd_ = arena.tensor(rstd_id_);
-  if (keep_id_.index >= 0) keep_ = arena.tensor(keep_id_);
-}
-
-Tensor Embeddings::forward(const Pass& pass) {
+Tensor Embeddings::forward(const Pass& pass) const {
   const ParameterTable& table = pass.parameters.table();
-  const std::int64_t rows = pass.batch.tokens();
+  const std::int64_t rows = pass.batch.tokens.count();
   const Dropout dropout = pass.dropout(config_.hidden_dropout, 0, DropoutSite::kEmbeddings);
-  pass.ops.embeddings_forward({.y = y_.rows(0, rows),
-                               .z = z_.rows(0, rows),
-                               .mean = mean_.rows(0, rows),
-                               .rstd = rstd_.rows(0, rows),
-                               .keep_bits = dropout.active() ? keep_.rows(0, rows) : Tensor{},
+  pass.ops.embeddings_forward({.y = pass.memory(y_, rows),
+                               .z = pass.memory(z_, rows),
+                               .mean = pass.memory(mean_, rows),
+                               .rstd = pass.memory(rstd_, rows),
+                               .keep_bits = pass.keep_bits(keep_bits_, rows, dropout),
                                .token_ids = pass.batch.token_ids,
-                               .position_ids = pass.batch.positions,
+                               .position_ids = pass.batch.tokens.position,
                                .segment_ids = pass.batch.segment_ids,
                                .word = pass.parameters.compute(table.word),
                                .position = pass.parameters.compute(table.position),
                                .segment = pass.parameters.compute(table.segment),
                                .gamma = pass.parameters.master(table.embeddings_gamma),
                                .beta = pass.parameters.master(table.embeddings_beta),
-                               .origin = {pass.batch.sequences, pass.batch.positions, pass.batch.sample_indices},
+                               .origin = pass.batch.origin(pass.batch.tokens),
                                .dropout = dropout});
-  return y_.rows(0, rows);
+  return pass.memory(y_, rows);
 }
 
-void Embeddings::backward(const Pass& pass, Tensor gradient) {
+void Embeddings::backward(const Pass& pass, Tensor gradient) const {
   const ParameterTable& table = pass.parameters.table();
-  const std::int64_t rows = pass.batch.tokens();
+  const std::int64_t rows = pass.batch.tokens.count();
   const Dropout dropout = pass.dropout(config_.hidden_dropout, 0, DropoutSite::kEmbeddings);
   const NormParameters norm = pass.norm(table.embeddings_gamma, table.embeddings_beta);
   pass.ops.embeddings_backward({.dz = gradient,
                                 .dgamma = norm.dgamma,
                                 .dbeta = norm.dbeta,
                                 .dy = gradient,
-                                .z = z_.rows(0, rows),
-                                .mean = mean_.rows(0, rows),
-                                .rstd = rstd_.rows(0, rows),
+                                .z = pass.memory(z_, rows),
+                                .mean = pass.memory(mean_, rows),
+                                .rstd = pass.memory(rstd_, rows),
                                 .gamma = norm.gamma,
-                                .keep_bits = dropout.active() ? ConstTensor(keep_.rows(0, rows)) : ConstTensor{},
+                                .keep_bits = pass.keep_bits(keep_bits_, rows, dropout),
                                 .dropout = dropout,
                                 .accumulate = pass.accumulate});
   pass.ready(table.embeddings_gamma);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "model/activation_plan.h"
 #include "model/pass.h"
 
 namespace flashbert {
@@ -7,16 +8,18 @@ namespace flashbert {
 /// y = dropout(LayerNorm(word + position + segment)), forward and backward, with its activations.
 class Embeddings {
  public:
-  Embeddings(const BertConfig& config, Dtype compute, const RowCapacity& capacity, ArenaPlan& plan);
-  void bind(const Arena& arena);
-  Tensor forward(const Pass& pass);  ///< (T, H)
+  explicit Embeddings(const ActivationPlan& plan);
+  Tensor forward(const Pass& pass) const;  ///< (T, H)
   /// gradient (T, H): in dy, scratch afterwards. Adds into the word table's gradient, which the decoder has written before.
-  void backward(const Pass& pass, Tensor gradient);
+  void backward(const Pass& pass, Tensor gradient) const;
 
  private:
   BertConfig config_;
-  BufferId z_id_, y_id_, mean_id_, rstd_id_, keep_id_;
-  Tensor z_, y_, mean_, rstd_, keep_;
+  BufferId z_;          ///< (T, H): the sum, before the norm
+  BufferId y_;          ///< (T, H)
+  BufferId mean_;       ///< (T) f32
+  BufferId rstd_;       ///< (T) f32
+  BufferId keep_bits_;  ///< (T, keep_words(H)) u32
 };
 
 }  // namespace flashbert

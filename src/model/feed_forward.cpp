@@ -2,56 +2,40 @@
 
 namespace flashbert {
 
-FeedForward::FeedForward(const BertConfig& config, std::int64_t layer, std::int64_t max_rows, Dtype compute, ArenaPlan& plan)
-    : config_(config), layer_(layer), norm_(max_rows, config.hidden, compute, config.hidden_dropout > 0.0F, plan) {
-  const std::int64_t rows = bucket_rows(max_rows);
-  before_gelu_id_ = plan.book("activations", "feed_forward.before_gelu", compute, {rows, config.intermediate});
-  after_gelu_id_ = plan.book("activations", "feed_forward.after_gelu", compute, {rows, config.intermediate});
+FeedForward::FeedForward(const ActivationPlan& plan, std::int64_t layer, LayerRows rows)
+    : layer_(static_cast<std::size_t>(layer)),
+      before_gelu_(plan.matrix("feed_forward.before_gelu", plan.capacity.rows(rows), plan.config.intermediate)),
+      after_gelu_(plan.matrix("feed_forward.after_gelu", plan.capacity.rows(rows), plan.config.intermediate)),
+      output_(plan, plan.capacity.rows(rows), layer, DropoutSite::kFeedForwardOutput) {}
+
+SublayerOutput::Weights FeedForward::output_weights(const Pass& pass) const {
+  const LayerBlocks& block = blocks(pass);
+  return {.linear = linears(pass).down,
+          .weight = block.down_weight,
+          .bias = block.down_bias,
+          .gamma = block.output_gamma,
+          .beta = block.output_beta};
 }
 
-void FeedForward::bind(const Arena& arena) {
-  before_gelu_ = arena.tensor(before_gelu_id_);
-  after_gelu_ = arena.tensor(after_gelu_id_);
-  norm_.bind(arena);
+Tensor FeedForward::forward(const Pass& pass, ConstTensor x, const RowSet& rows) const {
+  const Tensor before_gelu = pass.memory(before_gelu_, rows.count());
+  const Tensor after_gelu = pass.memory(after_gelu_, rows.count());
+  pass.linear_forward(linears(pass).up, before_gelu, x);
+  pass.ops.gelu_forward({.y = after_gelu, .x = before_gelu});
+  return output_.forward(pass, output_weights(pass), x, after_gelu, rows);
 }
 
-Tensor FeedForward::forward(const Pass& pass, ConstTensor x, const RowOrigin& origin) {
-  const LayerLinears& linears = pass.parameters.layer(static_cast<std::size_t>(layer_));
-  const LayerBlocks& blocks = pass.parameters.table().layers[static_cast<std::size_t>(layer_)];
+void FeedForward::backward(const Pass& pass, ConstTensor x, Tensor gradient, const BackwardBuffers& buffers) const {
   const std::int64_t rows = x.extent(0);
-  pass.forward(linears.up, before_gelu_.rows(0, rows), x);
-  pass.ops.gelu_forward({.y = after_gelu_.rows(0, rows), .x = before_gelu_.rows(0, rows)});
-  pass.forward(linears.down, norm_.branch(rows), after_gelu_.rows(0, rows));
-  norm_.forward(pass.ops, {.residual = x,
-                           .parameters = pass.norm(blocks.output_gamma, blocks.output_beta),
-                           .origin = origin,
-                           .dropout = pass.dropout(config_.hidden_dropout, layer_, DropoutSite::kFeedForwardOutput),
-                           .rows = rows});
-  return norm_.output(rows);
-}
-
-void FeedForward::backward(const Pass& pass, ConstTensor x, Tensor gradient, const BackwardBuffers& buffers) {
-  const LayerLinears& linears = pass.parameters.layer(static_cast<std::size_t>(layer_));
-  const LayerBlocks& blocks = pass.parameters.table().layers[static_cast<std::size_t>(layer_)];
-  const std::int64_t rows = x.extent(0);
-  const Tensor branch = buffers.branch.rows(0, rows);
-  const Tensor inner = buffers.intermediate.rows(0, rows);
-  norm_.backward(pass.ops, {.gradient = gradient,
-                            .branch_gradient = branch,
-                            .parameters = pass.norm(blocks.output_gamma, blocks.output_beta),
-                            .dropout = pass.dropout(config_.hidden_dropout, layer_, DropoutSite::kFeedForwardOutput),
-                            .accumulate = pass.accumulate});
-  pass.ready(blocks.output_gamma);
-  pass.ready(blocks.output_beta);
-  pass.weight_gradient(linears.down, branch, after_gelu_.rows(0, rows));
-  pass.ready(blocks.down_weight);
-  pass.ready(blocks.down_bias);
-  pass.input_gradient(linears.down, inner, branch, Accumulate::kOverwrite);
-  pass.ops.gelu_backward({.dx = inner, .dy = inner, .x = before_gelu_.rows(0, rows)});
-  pass.weight_gradient(linears.up, inner, x);
-  pass.ready(blocks.up_weight);
-  pass.ready(blocks.up_bias);
-  pass.input_gradient(linears.up, gradient, inner, Accumulate::kAdd);
+  const Tensor inner = pass.memory(buffers.intermediate, rows);
+  const Tensor branch = output_.backward(pass, output_weights(pass), gradient, pass.memory(after_gelu_, rows), buffers);
+  pass.linear_input_gradient(linears(pass).down, inner, branch, Accumulate::kOverwrite);
+  pass.ops.gelu_backward({.dx = inner, .dy = inner, .x = pass.memory(before_gelu_, rows)});
+  pass.linear_weight_gradient(linears(pass).up, inner, x);
+  pass.ready(blocks(pass).up_weight);
+  pass.ready(blocks(pass).up_bias);
+  // The gradient that went past the sublayer is there already.
+  pass.linear_input_gradient(linears(pass).up, gradient, inner, Accumulate::kAdd);
 }
 
 }  // namespace flashbert

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "model/pass.h"
+#include "model/layer_norm.h"
 
 namespace flashbert {
 
@@ -13,18 +13,23 @@ struct LossSums {
 /// [CLS] rows, with both losses, forward and backward.
 class Heads {
  public:
-  Heads(const BertConfig& config, Dtype compute, const RowCapacity& capacity, ArenaPlan& plan);
-  void bind(const Arena& arena);
+  explicit Heads(const ActivationPlan& plan);
   /// x (R, H): the encoder's output at head rows. Adds to the sums. In training, logits become their gradients at once.
-  void forward(const Pass& pass, ConstTensor x, const LossSums& sums);
+  void forward(const Pass& pass, ConstTensor x, const LossSums& sums) const;
   /// dx (R, H): out.
-  void backward(const Pass& pass, Tensor dx);
+  void backward(const Pass& pass, Tensor dx) const;
 
  private:
-  BertConfig config_;
-  BufferId mlm_input_id_, before_gelu_id_, logits_id_, cls_input_id_, pooled_id_, nsp_logits_id_, mlm_gradient_id_, cls_gradient_id_;
-  Tensor mlm_input_, before_gelu_, logits_, cls_input_, pooled_, nsp_logits_, mlm_gradient_, cls_gradient_;
-  ResidualNorm norm_;  ///< without residual and dropout; its branch is the GELU's output
+  std::int64_t vocab_;
+  LayerNorm norm_;         ///< of the masked-LM head
+  BufferId mlm_input_;     ///< (P, H): x at masked rows; in backward its gradient
+  BufferId before_gelu_;   ///< (P, H)
+  BufferId logits_;        ///< (P, V): after the loss their gradient
+  BufferId mlm_gradient_;  ///< (P, H)
+  BufferId cls_input_;     ///< (B, H): x at [CLS] rows; in backward its gradient
+  BufferId pooled_;        ///< (B, H)
+  BufferId nsp_logits_;    ///< (B, 2): after the loss their gradient
+  BufferId cls_gradient_;  ///< (B, H)
 };
 
 }  // namespace flashbert

@@ -1,34 +1,35 @@
 #pragma once
 
-#include "model/pass.h"
+#include "model/query_key_value.h"
+#include "model/sublayer_output.h"
 
 namespace flashbert {
 
-/// y = LayerNorm(x + dropout(W_o attention(W_q x, W_k x, W_v x) + b_o)), forward and backward, with its activations.
-/// The last layer of the encoder computes queries (and all that follows) for head rows only; keys and values always for all tokens.
+/// y = LayerNorm(x + dropout(W_o attention(W_q x, W_k x, W_v x) + b_o)), forward and backward, with its activations. Queries, and all that
+/// follows, are computed for the layer's rows alone; keys and values always for all tokens.
 class SelfAttention {
  public:
-  enum class Rows { kAllTokens, kHeadRows };
-  SelfAttention(const BertConfig& config, std::int64_t layer, Rows rows, Dtype compute, const RowCapacity& capacity, ArenaPlan& plan);
-  void bind(const Arena& arena);
-
-  /// x (T, H); returns y: (T, H), or (R, H) for head rows.
-  Tensor forward(const Pass& pass, ConstTensor x);
-  /// gradient: in dy, scratch afterwards. All tokens: dx must be `gradient` itself, which holds the residual's part and is added to. Head
-  /// rows: dx (T, H) is written.
-  void backward(const Pass& pass, ConstTensor x, Tensor gradient, Tensor dx, const BackwardBuffers& buffers);
+  SelfAttention(const ActivationPlan& plan, std::int64_t layer, LayerRows rows);
+  /// x (T, H); rows: the layer's. Returns y (N, H).
+  Tensor forward(const Pass& pass, ConstTensor x, const RowSet& rows) const;
+  /// x, rows as in forward. gradient (N, H): in dy, scratch afterwards. Returns dx (T, H): in gradient's place
+  /// for all tokens, in buffers.gradient for head rows.
+  Tensor backward(const Pass& pass, ConstTensor x, Tensor gradient, const RowSet& rows, const BackwardBuffers& buffers) const;
 
  private:
-  [[nodiscard]] AttentionInputs inputs(const Pass& pass) const;
-  [[nodiscard]] std::int64_t query_rows(const Pass& pass) const;
+  [[nodiscard]] AttentionInputs inputs(const Pass& pass, const RowSet& rows) const;
+  [[nodiscard]] SublayerOutput::Weights output_weights(const Pass& pass) const;
+  /// (N, H) as (N, A, D).
+  [[nodiscard]] Tensor by_head(Tensor rows) const { return rows.split_columns(heads_, head_dim_); }
 
-  BertConfig config_;
-  std::int64_t layer_;
-  Rows rows_;
-  std::int64_t word_columns_;
-  BufferId qkv_id_, query_id_, context_id_, lse_id_, keep_id_, gathered_id_;
-  Tensor qkv_, query_, context_, lse_, keep_, gathered_;
-  ResidualNorm norm_;
+  std::size_t layer_;
+  std::int64_t heads_, head_dim_;
+  float attention_dropout_;
+  QueryKeyValue query_key_value_;
+  BufferId context_;       ///< (N, H): the values, weighted
+  BufferId lse_;           ///< (A, N) f32
+  BufferId keep_bits_;     ///< (N, A, keep_words(S)) u32
+  SublayerOutput output_;  ///< W_o and b_o
 };
 
 }  // namespace flashbert

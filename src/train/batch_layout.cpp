@@ -59,6 +59,7 @@ std::int64_t step_scalars(const Counts& /*counts*/) { return kStepScalars; }
 using P = PackedBatch;
 using V = BatchView;
 using R = SortedRuns;
+using S = RowSet;
 using W = RunsView;
 constexpr Dtype kIds = Dtype::kI32;
 constexpr Dtype kIndices = Dtype::kU64;
@@ -68,14 +69,14 @@ constexpr Column kColumns[] = {
     // clang-format off
     {"token_ids",       kIds,     values<&P::token_ids>,                 view<&V::token_ids>,                 rows<&Counts::tokens>,            Tail::kZero},
     {"segment_ids",     kIds,     values<&P::segment_ids>,               view<&V::segment_ids>,               rows<&Counts::tokens>,            Tail::kZero},
-    {"positions",       kIds,     values<&P::positions>,                 view<&V::positions>,                 rows<&Counts::tokens>,            Tail::kZero},
-    {"sequences",       kIds,     values<&P::sequences_of_tokens>,       view<&V::sequences>,                 rows<&Counts::tokens>,            Tail::kMinusOne},
-    {"cu_tokens",       kIds,     values<&P::cu_tokens>,                 view<&V::cu_tokens>,                 ends<&Counts::most_sequences>,    Tail::kLast},
+    {"positions",       kIds,     values<&P::positions>,                 view<&V::tokens, &S::position>,      rows<&Counts::tokens>,            Tail::kZero},
+    {"sequences",       kIds,     values<&P::sequences_of_tokens>,       view<&V::tokens, &S::sequence>,      rows<&Counts::tokens>,            Tail::kMinusOne},
+    {"cu_tokens",       kIds,     values<&P::cu_tokens>,                 view<&V::tokens, &S::cu>,            ends<&Counts::most_sequences>,    Tail::kLast},
     {"sample_indices",  kIndices, values<&P::sample_indices>,            view<&V::sample_indices>,            rows<&Counts::most_sequences>,    Tail::kZero},
-    {"head_token_rows", kIds,     values<&P::head_token_rows>,           view<&V::head_token_rows>,           rows<&Counts::head_rows>,         Tail::kMinusOne},
-    {"head_positions",  kIds,     values<&P::head_positions>,            view<&V::head_positions>,            rows<&Counts::head_rows>,         Tail::kZero},
-    {"head_sequences",  kIds,     values<&P::head_sequences>,            view<&V::head_sequences>,            rows<&Counts::head_rows>,         Tail::kMinusOne},
-    {"cu_head_rows",    kIds,     values<&P::cu_head_rows>,              view<&V::cu_head_rows>,              ends<&Counts::most_sequences>,    Tail::kLast},
+    {"head_token_rows", kIds,     values<&P::head_token_rows>,           view<&V::head_rows, &S::token_row>,  rows<&Counts::head_rows>,         Tail::kMinusOne},
+    {"head_positions",  kIds,     values<&P::head_positions>,            view<&V::head_rows, &S::position>,   rows<&Counts::head_rows>,         Tail::kZero},
+    {"head_sequences",  kIds,     values<&P::head_sequences>,            view<&V::head_rows, &S::sequence>,   rows<&Counts::head_rows>,         Tail::kMinusOne},
+    {"cu_head_rows",    kIds,     values<&P::cu_head_rows>,              view<&V::head_rows, &S::cu>,         ends<&Counts::most_sequences>,    Tail::kLast},
     {"mlm_head_rows",   kIds,     values<&P::mlm_head_rows>,             view<&V::mlm_head_rows>,             rows<&Counts::masked>,            Tail::kMinusOne},
     {"mlm_labels",      kIds,     values<&P::mlm_labels>,                view<&V::mlm_labels>,                rows<&Counts::masked>,            Tail::kMinusOne},
     {"cls_head_rows",   kIds,     values<&P::cls_head_rows>,             view<&V::cls_head_rows>,             rows<&Counts::sequences>,         Tail::kMinusOne},

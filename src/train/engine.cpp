@@ -62,6 +62,7 @@ void Engine::run_micro_batch(const StepBatch& batch, std::size_t index) {
   const BatchView view = parts_.batches->upload({micro, scalars(batch, micro)});
   const bool own_sum = static_cast<bool>(total_gradient_);
   const Pass pass{.ops = ops_,
+                  .arena = model_->arena(),
                   .parameters = model_->parameters(),
                   .batch = view,
                   .training = true,
@@ -87,7 +88,7 @@ void Engine::clip_before_reduce(std::size_t micro_batch) {
 }
 
 std::array<double, 4> Engine::download_sums() {
-  const LossSums& sums = model_->sums();
+  const LossSums sums = model_->sums();
   double mlm_nll = 0.0;
   double nsp_nll = 0.0;
   std::int64_t mlm_correct = 0;
@@ -175,7 +176,12 @@ EvaluationResult Engine::evaluate(const std::vector<PackedBatch>& batches) {
   std::array<std::int64_t, 2> counts{};  // masked, samples
   for (const PackedBatch& batch : batches) {
     const BatchView view = parts_.batches->upload({batch});
-    model_->forward({.ops = ops_, .parameters = model_->parameters(), .batch = view, .training = false, .on_gradient_ready = {}});
+    model_->forward({.ops = ops_,
+                     .arena = model_->arena(),
+                     .parameters = model_->parameters(),
+                     .batch = view,
+                     .training = false,
+                     .on_gradient_ready = {}});
     parts_.batches->consumed();
     counts[0] += batch.masked();
     counts[1] += batch.sequences();

@@ -37,6 +37,7 @@ class GradientReady : public ::testing::Test {
     scalars[kNspScale] = 0.5F;
     const BatchView view = slots_->upload({packed, scalars});
     const Pass pass{.ops = model_.ops(),
+                    .arena = bert().arena(),
                     .parameters = bert().parameters(),
                     .batch = view,
                     .training = true,

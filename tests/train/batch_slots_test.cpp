@@ -96,14 +96,14 @@ TEST_F(BatchSlotsTest, EveryColumnArrivesWithItsTail) {
   // 37 tokens, 8 head rows, 6 masked rows, 2 sequences: the next multiples of 32.
   i32("token_ids", view.token_ids, batch.token_ids, 0, 64);
   i32("segment_ids", view.segment_ids, batch.segment_ids, 0, 64);
-  i32("positions", view.positions, batch.positions, 0, 64);
-  i32("sequences", view.sequences, batch.sequences_of_tokens, -1, 64);
-  i32("cu_tokens", view.cu_tokens, {0, 7, 37}, 37, 4);
+  i32("positions", view.tokens.position, batch.positions, 0, 64);
+  i32("sequences", view.tokens.sequence, batch.sequences_of_tokens, -1, 64);
+  i32("cu_tokens", view.tokens.cu, {0, 7, 37}, 37, 4);
   expect_column<std::uint64_t>("sample_indices", view.sample_indices, {900, 901}, 0, 3);
-  i32("head_token_rows", view.head_token_rows, {0, 4, 5, 6, 7, 34, 35, 36}, -1, 32);
-  i32("head_positions", view.head_positions, {0, 4, 5, 6, 0, 27, 28, 29}, 0, 32);
-  i32("head_sequences", view.head_sequences, {0, 0, 0, 0, 1, 1, 1, 1}, -1, 32);
-  i32("cu_head_rows", view.cu_head_rows, {0, 4, 8}, 8, 4);
+  i32("head_token_rows", view.head_rows.token_row, {0, 4, 5, 6, 7, 34, 35, 36}, -1, 32);
+  i32("head_positions", view.head_rows.position, {0, 4, 5, 6, 0, 27, 28, 29}, 0, 32);
+  i32("head_sequences", view.head_rows.sequence, {0, 0, 0, 0, 1, 1, 1, 1}, -1, 32);
+  i32("cu_head_rows", view.head_rows.cu, {0, 4, 8}, 8, 4);
   i32("mlm_head_rows", view.mlm_head_rows, {1, 2, 3, 5, 6, 7}, -1, 32);
   i32("mlm_labels", view.mlm_labels, {45, 44, 43, 22, 21, 20}, -1, 32);
   i32("cls_head_rows", view.cls_head_rows, {0, 4}, -1, 32);
@@ -125,8 +125,8 @@ TEST_F(BatchSlotsTest, ASmallerBatchLeavesNothingOfALargerOneInItsRows) {
   for (int i = 0; i < 2; ++i) {
     const PackedBatch small = packed_batch({33}, 1, 7);
     const BatchView view = slots_->upload({small});
-    expect_column<std::int32_t>("sequences", view.sequences, std::vector<std::int32_t>(33, 0), -1, 64);
-    expect_column<std::int32_t>("cu_tokens", view.cu_tokens, {0, 33}, 33, 4);
+    expect_column<std::int32_t>("sequences", view.tokens.sequence, std::vector<std::int32_t>(33, 0), -1, 64);
+    expect_column<std::int32_t>("cu_tokens", view.tokens.cu, {0, 33}, 33, 4);
     expect_column<std::int32_t>("mlm_labels", view.mlm_labels, small.mlm_labels, -1, 32);
     expect_column<std::uint64_t>("sample_indices", view.sample_indices, {7}, 0, 3);
   }
