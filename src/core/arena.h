@@ -19,7 +19,7 @@ class ArenaPlan {
  public:
   static constexpr std::int64_t kAlignment = 256;  ///< bytes; every buffer starts on a multiple
   struct Entry {
-    std::string group;  ///< "weights", "gradients", "optimizer", "activations", "workspace", "batch"
+    std::string group;  ///< what it is for: "weights", "copies", "gradients", "optimizer", "activations", "backward", "workspace", "batch"
     std::string name;
     Dtype dtype = Dtype::kF32;
     Shape shape;

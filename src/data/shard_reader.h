@@ -12,7 +12,7 @@ namespace flashbert {
 
 /// File layouts, told apart by content, never by name.
 enum class ShardLayout {
-  kFixed,  ///< six 2-D datasets padded to the sequence length ("fixed": 16-bit ids, "fixed-int32": 32-bit ids; any integer width is read)
+  kFixed,      ///< rows padded to one length, with input_mask ("fixed": 16-bit ids, "fixed-int32": 32-bit; any integer width is read)
   kVarlength,  ///< variable-length rows without padding, no input_mask
 };
 std::string_view name_of(ShardLayout layout);

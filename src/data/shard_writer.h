@@ -32,12 +32,14 @@ std::string shard_name(WrittenLayout layout, std::int64_t index, std::int64_t co
 /// shards * n - samples shards have n - 1, the others n. Throws ConfigError for less than one shard.
 std::vector<std::int64_t> shard_sizes(std::int64_t samples, std::int64_t shards);
 
-/// Writes rows [begin, begin + count) of the store as one file, under a temporary name first, so that a file under the final name is
-/// always whole. Throws InputError (a sample that the format cannot hold: row, value and limit), EnvironmentError (cannot be written:
-/// path, bytes needed and the system's reason).
+/// Rows [begin, begin + count).
 struct RowRange {
   std::int64_t begin = 0, count = 0;
 };
+
+/// Writes these rows of the store as one file, under a temporary name first, so that a file under the final name is always whole. Throws
+/// InputError (a sample that the format cannot hold: row, value and limit), EnvironmentError (cannot be written: path, bytes needed and
+/// the system's reason).
 void write_shard(const std::filesystem::path& path, const SampleStore& samples, RowRange rows, const ShardFormat& format);
 
 /// Writes all samples, in order, as `shards` files into `folder`, which is made with its parents. Returns the paths.

@@ -56,7 +56,8 @@ struct NamedTensor {
 };
 
 /// Writes the file under a temporary name in the same folder, flushes it to disk and renames it, so that a file under the final name is
-/// always whole. Contiguous tensors of f32, f64, bf16, i32, i64 or u8. Throws EnvironmentError (unwritable, full: bytes needed and free).
+/// always whole. Contiguous tensors of f32, f64, bf16, i32, i64 or u8. Throws EnvironmentError with the path and
+/// the system's reason (unwritable, disk full), DtypeError for other element types.
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata);
 

@@ -21,8 +21,8 @@ BatchSplit split_batch(const TrainSettings& settings, int ranks);
 /// Checks between keys that no single key can see. Throws ConfigError.
 void validate(const TrainSettings& settings, int ranks);
 
-/// Longest sequence and most predictions to plan for: what the files tell, else max-positions and 16 % of it (the benchmark masks
-/// 15 %), else the key max-predictions.
+/// Longest sequence to plan for: what the files tell, else max-positions. Most predictions: the key max-predictions, else what the files
+/// tell, else 16 % of the longest sequence (the benchmark masks 15 %). Throws InputError where a file has more predictions than the key.
 RowCapacity row_capacity(const TrainSettings& settings, const DataSet* train, const DataSet* eval, std::int64_t micro_batch);
 
 /// Everything a run needs to know before memory is taken.

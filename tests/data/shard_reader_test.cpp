@@ -100,6 +100,22 @@ TEST(InspectShard, RefusesWrongElementTypesAndShapes) {
   EXPECT_THAT(message_of<InputError>([&] { inspect_shard(file); }), HasSubstr("dataset masked_lm_ids has 1 rows, input_ids has 2"));
 }
 
+TEST(InspectShard, NextSentenceLabelsMayBeAColumn) {
+  for (const WrittenLayout layout : {WrittenLayout::kFixed, WrittenLayout::kVarlength}) {
+    const TestFolder folder;
+    const fs::path file = folder / "part_00000_of_00001.hdf5";
+    testing::write_all(file, testing::random_samples(3, 1), layout);
+    const std::vector<std::int8_t> labels = {1, 0, 1, 0, 0, 0};
+    testing::replace_dataset(file, "next_sentence_labels", H5T_STD_I8LE, {3, 1}, labels.data());
+    const SampleStore samples = read_shard(inspect_shard(file), kLimits);
+    for (std::int64_t row = 0; row < 3; ++row) EXPECT_EQ(samples[row].next_sentence_label, labels[static_cast<std::size_t>(row)]);
+    testing::replace_dataset(file, "next_sentence_labels", H5T_STD_I8LE, {3, 2}, labels.data());
+    EXPECT_THAT(message_of<InputError>([&] { inspect_shard(file); }), HasSubstr("next_sentence_labels has 2 axes, not 1"));
+    testing::replace_dataset(file, "next_sentence_labels", H5T_STD_I8LE, {2, 1}, labels.data());
+    EXPECT_THAT(message_of<InputError>([&] { inspect_shard(file); }), HasSubstr("next_sentence_labels has 2 rows, input_ids has 3"));
+  }
+}
+
 TEST(InspectShard, OpensALockedFileWhateverTheEnvironmentSays) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process in which the library was not used yet
   const TestFolder folder;
