@@ -10,17 +10,17 @@
 namespace flashbert {
 
 BenchMachine bench_machine(const BenchOptions& options) {
-  const Setup setup = bench_setup(options);
-  spdlog::info("{}", setup.note);
-  return {.precision = std::string(name_of(setup.compute)), .instruction_set = setup.context->arithmetic(), .threads = setup.threads};
+  const Backend backend = bench_backend(options);
+  spdlog::info("{}", backend.note);
+  return {.precision = std::string(name_of(backend.compute)), .instruction_set = backend.context->arithmetic(), .threads = backend.threads};
 }
 
-Setup bench_setup(const BenchOptions& options) {
+Backend bench_backend(const BenchOptions& options) {
   TrainSettings settings;
   settings.threads = options.threads;
   settings.precision = options.precision;
   const auto communicator = make_self_communicator();
-  return make_setup(settings, *communicator);
+  return make_backend(settings, *communicator);
 }
 
 double median(std::vector<double> values) {
@@ -40,7 +40,7 @@ double time_median(double seconds, const std::function<void()>& f) {
   return median(times);
 }
 
-double peak_flops(const Setup& setup) { return measured_peak_flops(*setup.context, setup.compute); }
+double peak_flops(const Backend& backend) { return measured_peak_flops(*backend.context, backend.compute); }
 
 BenchRow product_row(const std::string& name, double seconds, double flops, double peak) {
   return {name, {{"ms", 1e3 * seconds}, {"gflops", flops / seconds * 1e-9}, {"share_of_peak", flops / seconds / peak}}};

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/setup.h"
+#include "train/backend.h"
 #include "train/train_settings.h"
 
 namespace flashbert {
@@ -29,11 +29,11 @@ struct BenchMachine {
   std::string instruction_set;
   int threads = 0;
 };
-/// Throws what make_setup throws; the choice is told in the log.
+/// Throws what make_backend throws; the choice is told in the log.
 BenchMachine bench_machine(const BenchOptions& options);
 
 /// Device, operations and number type that a bench with these options computes with.
-Setup bench_setup(const BenchOptions& options);
+Backend bench_backend(const BenchOptions& options);
 
 /// The middle one of at least one value; of an even number the upper of the two in the middle.
 double median(std::vector<double> values);
@@ -43,7 +43,7 @@ double time_median(double seconds, const std::function<void()>& f);
 
 /// Operations a second of multiply-adds that stay in registers, in the compute type and with all threads. Benches take the larger of two
 /// measurements, before and after their rows: a neighbour may slow either.
-double peak_flops(const Setup& setup);
+double peak_flops(const Backend& backend);
 
 /// Milliseconds, gflops and share of the peak of `flops` operations in `seconds`; `peak` as peak_flops tells it.
 BenchRow product_row(const std::string& name, double seconds, double flops, double peak);

@@ -9,26 +9,26 @@
 namespace flashbert {
 
 std::vector<BenchRow> bench_attention(const BenchOptions& options, const AttentionBenchOptions& shape) {
-  const Setup setup = bench_setup(options);
-  Ops& ops = *setup.ops;
-  double peak = peak_flops(setup);
+  const Backend backend = bench_backend(options);
+  Ops& ops = *backend.ops;
+  double peak = peak_flops(backend);
   const std::int64_t tokens = shape.batch * shape.seq_len;
   const Shape heads = {tokens, shape.heads, shape.head_dim};
-  const RandomTensor qkv(*setup.context, setup.compute, {tokens, 3 * shape.heads * shape.head_dim}, 1.0F);
-  const RandomTensor dqkv(*setup.context, setup.compute, {tokens, 3 * shape.heads * shape.head_dim}, 1.0F);
-  const RandomTensor out(*setup.context, setup.compute, heads, 1.0F);
-  const RandomTensor dout(*setup.context, setup.compute, heads, 1.0F);
-  const RandomTensor lse(*setup.context, Dtype::kF32, {shape.heads, tokens}, 0.0F);
-  const RandomTensor keep(*setup.context, Dtype::kU32, {tokens, shape.heads, keep_words(shape.seq_len)}, 0.0F);
-  const RandomTensor cu(*setup.context, Dtype::kI32, {shape.batch + 1}, 0.0F);
-  const RandomTensor position(*setup.context, Dtype::kI32, {tokens}, 0.0F);
-  const RandomTensor sample(*setup.context, Dtype::kU64, {shape.batch}, 0.0F);
+  const RandomTensor qkv(*backend.context, backend.compute, {tokens, 3 * shape.heads * shape.head_dim}, 1.0F);
+  const RandomTensor dqkv(*backend.context, backend.compute, {tokens, 3 * shape.heads * shape.head_dim}, 1.0F);
+  const RandomTensor out(*backend.context, backend.compute, heads, 1.0F);
+  const RandomTensor dout(*backend.context, backend.compute, heads, 1.0F);
+  const RandomTensor lse(*backend.context, Dtype::kF32, {shape.heads, tokens}, 0.0F);
+  const RandomTensor keep(*backend.context, Dtype::kU32, {tokens, shape.heads, keep_words(shape.seq_len)}, 0.0F);
+  const RandomTensor cu(*backend.context, Dtype::kI32, {shape.batch + 1}, 0.0F);
+  const RandomTensor position(*backend.context, Dtype::kI32, {tokens}, 0.0F);
+  const RandomTensor sample(*backend.context, Dtype::kU64, {shape.batch}, 0.0F);
   std::vector<std::int32_t> offsets(static_cast<std::size_t>(shape.batch) + 1);
   for (std::size_t b = 0; b < offsets.size(); ++b) offsets[b] = static_cast<std::int32_t>(static_cast<std::int64_t>(b) * shape.seq_len);
-  setup.context->write(cu.tensor(), offsets.data());
+  backend.context->write(cu.tensor(), offsets.data());
   std::vector<std::int32_t> positions(static_cast<std::size_t>(tokens));
   for (std::size_t t = 0; t < positions.size(); ++t) positions[t] = static_cast<std::int32_t>(static_cast<std::int64_t>(t) % shape.seq_len);
-  setup.context->write(position.tensor(), positions.data());
+  backend.context->write(position.tensor(), positions.data());
   const std::int64_t width = shape.heads * shape.head_dim;
   const auto part = [&](const RandomTensor& packed, std::int64_t i) {
     return packed.tensor().columns(i * width, width).split_columns(shape.heads, shape.head_dim);
@@ -56,7 +56,7 @@ std::vector<BenchRow> bench_attention(const BenchOptions& options, const Attenti
                             .keep_bits = keep.tensor(),
                             .inputs = inputs});
   });
-  peak = std::max(peak, peak_flops(setup));
+  peak = std::max(peak, peak_flops(backend));
   return {{"peak", {{"gflops", peak * 1e-9}}},
           product_row("forward", forward, 4.0 * square, peak),
           product_row("backward", backward, 10.0 * square, peak),

@@ -104,14 +104,14 @@ BenchRow step_row(const StepBenchOptions& shape, const BatchCounts& counts, cons
 
 std::vector<BenchRow> bench_step(const BenchOptions& options, const StepBenchOptions& shape) {
   shape.model.validate();
-  const Setup setup = bench_setup(options);
+  const Backend backend = bench_backend(options);
   const auto communicator = make_self_communicator();
   const std::int64_t micro = shape.micro_batch > 0 ? shape.micro_batch : shape.batch;
   check<ConfigError>(shape.batch % micro == 0, "batch {} is not a multiple of micro-batch {}", shape.batch, micro);
   RandomBatches batches(shape, micro);
   Engine engine({.model = shape.model,
                  .optimizer = {.lr = 1e-4, .lr_total_steps = 1000000},
-                 .compute = setup.compute,
+                 .compute = backend.compute,
                  .capacity = {.sequences = micro,
                               .tokens = micro * shape.seq_len,
                               .masked = micro * most_masked(shape.seq_len),
@@ -120,11 +120,11 @@ std::vector<BenchRow> bench_step(const BenchOptions& options, const StepBenchOpt
                  .global_batch = shape.batch,
                  .accumulation = shape.batch / micro,
                  .seed = 1},
-                *setup.ops, *communicator);
-  engine.model().parameters().initialise(*setup.ops, 1);
+                *backend.ops, *communicator);
+  engine.model().parameters().initialise(*backend.ops, 1);
   constexpr std::size_t kWarmUp = 3;
   for (std::size_t i = 0; i < kWarmUp; ++i) static_cast<void>(engine.train_step(batches.step(i)));
-  double peak = peak_flops(setup);
+  double peak = peak_flops(backend);
   StepTimes times;
   for (const auto start = Clock::now(); times.step.size() < 5 || seconds_since(start) < options.seconds;) {
     const auto begin = Clock::now();
@@ -133,7 +133,7 @@ std::vector<BenchRow> bench_step(const BenchOptions& options, const StepBenchOpt
     times.forward_backward.push_back(result.forward_backward_s);
     times.optimizer.push_back(result.optimizer_s);
   }
-  peak = std::max(peak, peak_flops(setup));
+  peak = std::max(peak, peak_flops(backend));
   BenchRow row = step_row(shape, batches.mean_counts(), times, peak);
   row.values.emplace_back("planned_mib", static_cast<double>(engine.plan().total_bytes()) / (1 << 20));
   return {row};

@@ -2,9 +2,10 @@
 #include <nlohmann/json.hpp>
 
 #include "commands/command_line.h"
+#include "commands/dry_run.h"
 #include "commands/settings.h"
 #include "core/log.h"
-#include "train/evaluation.h"
+#include "train/evaluator.h"
 #include "train/trainer.h"
 
 namespace flashbert {
@@ -57,7 +58,12 @@ void add_train_command(CLI::App& app, Action& action) {
   command->callback([options, &action] {
     action = [options](CommandContext& context) {
       const ResolvedSettings resolved = resolve(*options, context.communicator);
-      return run_training(resolved.values, config_text(resolved, context.communicator), context.communicator);
+      const ConfigText text = config_text(resolved, context.communicator);
+      if (options->dry_run) {
+        run_dry(resolved.values, text, context.communicator);
+        return ExitCode::kGood;
+      }
+      return run_training(resolved.values, text, context.communicator);
     };
   });
 }

@@ -6,10 +6,11 @@
 
 namespace flashbert {
 
-RunDescription describe_run(const TrainSettings& s, const RunPlan& plan, const ParameterTable& table, std::int64_t eval_samples) {
+RunDescription describe_run(const TrainSettings& s, const RunInputs& inputs, const ParameterTable& table) {
   // The open division needs no names; the checker still wants them not to be empty.
   const auto or_unknown = [](const std::string& text, const char* fallback) { return text.empty() ? std::string(fallback) : text; };
   const OptimizerSettings& o = s.optimizer;
+  const BatchPlan& plan = inputs.batch;
   return {.org = or_unknown(s.submission.org, "none"),
           .division = s.submission.division,
           .status = or_unknown(s.submission.status, "research"),
@@ -20,7 +21,7 @@ RunDescription describe_run(const TrainSettings& s, const RunPlan& plan, const P
           .device_batch = plan.split.micro_batch,
           .max_sequence_length = plan.engine.capacity.seq_len,
           .max_predictions = plan.engine.capacity.masked / std::max<std::int64_t>(plan.engine.capacity.sequences, 1),
-          .eval_samples = eval_samples,
+          .eval_samples = inputs.eval_samples,
           .learning_rate = o.lr,
           .lr_power = o.lr_power,
           .beta1 = o.beta1,

@@ -10,12 +10,12 @@
 #include "model/parameter_table.h"
 #include "report/metrics_log.h"
 #include "report/mlperf_run.h"
-#include "train/run_plan.h"
+#include "train/run_inputs.h"
 
 namespace flashbert {
 
 /// What the MLPerf log says of a run before its clock starts.
-RunDescription describe_run(const TrainSettings& settings, const RunPlan& plan, const ParameterTable& table, std::int64_t eval_samples);
+RunDescription describe_run(const TrainSettings& settings, const RunInputs& inputs, const ParameterTable& table);
 
 /// Versions and choices for system.json.
 std::map<std::string, std::string> software(const Communicator& communicator, const Context& context);

@@ -15,9 +15,9 @@
 #include "report/run_report.h"
 #include "report/system_info.h"
 #include "train/checkpoint.h"
-#include "train/prepared_run.h"
 #include "train/run_outputs.h"
-#include "train/setup.h"
+#include "train/settings_check.h"
+#include "train/shared_seed.h"
 #include "train/stop_signal.h"
 
 namespace flashbert {
@@ -33,18 +33,11 @@ class Training {
     const TrainSettings asked = settings_;
     validate(settings_, communicator_.size());
     settings_.seed = shared_seed(settings_.seed, communicator_);
-    setup_ = make_setup(settings_, communicator_);
-    if (root()) spdlog::info("{}", setup_.note);
+    backend_ = make_backend(settings_, communicator_);
+    if (root()) spdlog::info("{}", backend_.note);
     if (root()) outputs_.emplace().run.begin_initialisation();
-    inputs_ = prepare_run(settings_, config_text({}), setup_, communicator_);
-    const std::string config = config_text(decided_values(asked, settings_.seed, setup_, inputs_.plan, communicator_.size()));
-    if (settings_.dry_run) {
-      if (root()) {
-        fmt::print("{}\n", config);
-        print_plan(settings_, inputs_, *setup_.ops);
-      }
-      return ExitCode::kGood;
-    }
+    inputs_ = open_run_inputs(settings_, config_text({}), backend_, communicator_);
+    const std::string config = config_text(decided_values(asked, settings_.seed, backend_, inputs_.batch, communicator_.size()));
     const StopSignal signal;
     try {
       // Whatever is wrong with the input has been said by now: results of an earlier run are replaced only for one that can start.
@@ -68,23 +61,23 @@ class Training {
     const fs::path out = settings_.out;
     prepare_results_folder(out, settings_.overwrite ? ExistingResults::kOverwrite : ExistingResults::kRefuse);
     write_whole_file(out / "config.toml", config);
-    write_whole_file(out / "system.json", system_json(software(communicator_, *setup_.context)));
+    write_whole_file(out / "system.json", system_json(software(communicator_, *backend_.context)));
     outputs_->open(out);
   }
 
   void initialise_model() {
-    engine_ = std::make_unique<Engine>(inputs_.plan.engine, *setup_.ops, communicator_);
+    engine_ = std::make_unique<Engine>(inputs_.batch.engine, *backend_.ops, communicator_);
     Parameters& parameters = engine_->model().parameters();
     if (settings_.init == "random") {
-      parameters.initialise(*setup_.ops, settings_.seed);
+      parameters.initialise(*backend_.ops, settings_.seed);
     } else {
-      load_checkpoint(settings_.init, parameters, *setup_.ops);
+      load_checkpoint(settings_.init, parameters, *backend_.ops);
     }
-    const RowCapacity& rows = inputs_.plan.engine.capacity;
+    const RowCapacity& rows = inputs_.batch.engine.capacity;
     loader_ = std::make_unique<Loader>(
         inputs_.train, LoaderOptions{.seed = settings_.seed,
                                      .global_batch = settings_.global_batch,
-                                     .micro_batch = inputs_.plan.split.micro_batch,
+                                     .micro_batch = inputs_.batch.split.micro_batch,
                                      .rank = communicator_.rank(),
                                      .ranks = communicator_.size(),
                                      .first_step = 0,
@@ -93,7 +86,7 @@ class Training {
     if (!root()) return;
     spdlog::info("{}", parameters.table().group_text());
     spdlog::info("memory plan\n{}", engine_->plan().text());
-    outputs_->run.describe(describe_run(settings_, inputs_.plan, parameters.table(), inputs_.eval_samples));
+    outputs_->run.describe(describe_run(settings_, inputs_, parameters.table()));
     if (settings_.submission.division == "closed" && given_seed_) {
       spdlog::warn("seed {} was given: the closed division wants seeds from the clock or the system", settings_.seed);
     }
@@ -114,7 +107,7 @@ class Training {
     }
     if (inputs_.eval) {
       evaluation_batches_ = std::async(std::launch::async, [this] {
-        return load_evaluation(*inputs_.eval, settings_.eval_samples, inputs_.plan.split.micro_batch, communicator_.rank(),
+        return load_evaluation(*inputs_.eval, settings_.eval_samples, inputs_.batch.split.micro_batch, communicator_.rank(),
                                communicator_.size(), sample_limits(settings_));
       });
     }
@@ -130,12 +123,11 @@ class Training {
       train_step(step, progress);
       if (!failure_.empty()) break;
       const std::int64_t done = step + 1;
-      const bool evaluation_due =
-          inputs_.eval && done == evaluation_step(next_evaluation, inputs_.plan.eval_interval, settings_.global_batch);
+      const bool evaluation_due = inputs_.eval && done == evaluation_step(next_evaluation, inputs_.eval_interval, settings_.global_batch);
       if (evaluation_due) {
         ++next_evaluation;
         // Several points may fall on one step when the interval is below the global batch.
-        while (evaluation_step(next_evaluation, inputs_.plan.eval_interval, settings_.global_batch) <= done) ++next_evaluation;
+        while (evaluation_step(next_evaluation, inputs_.eval_interval, settings_.global_batch) <= done) ++next_evaluation;
         progress.clear();
         if (evaluate()) break;
       }
@@ -201,7 +193,7 @@ class Training {
     report_.steps = step + 1;
     report_.train_samples = (step + 1) * settings_.global_batch;
     report_.train_tokens += result.tokens;
-    report_.padded_tokens += settings_.global_batch * inputs_.plan.engine.capacity.seq_len;
+    report_.padded_tokens += settings_.global_batch * inputs_.batch.engine.capacity.seq_len;
     report_.micro_batches_without_mask += result.batches_without_mask;
     report_.steps_s += step_s;
     report_.wait_s += wait_s;
@@ -304,7 +296,7 @@ class Training {
     ranks_.together([&] {
       if (!root()) return;
       save_checkpoint(settings_.out, {.step = report_.steps, .samples = report_.train_samples, .seed = settings_.seed}, settings_.model,
-                      engine_->model().parameters(), *setup_.ops, settings_.keep);
+                      engine_->model().parameters(), *backend_.ops, settings_.keep);
     });
     saved_at_ = report_.steps;
     report_.saving_s += seconds_since(start);
@@ -354,9 +346,9 @@ class Training {
     report_.initialisation_s = outputs_->run.initialisation_s();
     report_.global_batch = settings_.global_batch;
     report_.ranks = communicator_.size();
-    report_.threads = setup_.threads;
-    report_.precision = std::string(name_of(setup_.compute));
-    report_.device = setup_.context->name();
+    report_.threads = backend_.threads;
+    report_.precision = std::string(name_of(backend_.compute));
+    report_.device = backend_.context->name();
     report_.seed = settings_.seed;
     write_whole_file(out / "report.json", report_json(report_));
     const std::string text = report_text(report_);
@@ -373,8 +365,8 @@ class Training {
   bool given_seed_ = settings_.seed != 0;
   Communicator& communicator_;
   Agreement ranks_{communicator_};
-  Setup setup_;
-  PreparedRun inputs_;
+  Backend backend_;
+  RunInputs inputs_;
   std::optional<Outputs> outputs_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Loader> loader_;

@@ -8,9 +8,9 @@
 namespace flashbert {
 
 /// `flashbert train`: everything from the results folder to the verdict. config_text, with all that the run decided, is stored as
-/// OUT/config.toml and logged when nothing is left to be refused; asked with nothing decided, it must be the same on all ranks. With
-/// dry_run only it and the plan are printed. Collective over all ranks; the root writes files and logs. Returns what the process should
-/// exit with; throws Errors for wrong input and environment (the log then ends with run_stop aborted, if its clock ran).
+/// OUT/config.toml and logged when nothing is left to be refused; asked with nothing decided, it must be the same on all ranks. Collective
+/// over all ranks; the root writes files and logs. Returns what the process should exit with; throws Errors for wrong input and environment
+/// (the log then ends with run_stop aborted, if its clock ran).
 ExitCode run_training(const TrainSettings& settings, const ConfigText& config_text, Communicator& communicator);
 
 }  // namespace flashbert

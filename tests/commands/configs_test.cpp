@@ -8,7 +8,7 @@
 #include <string>
 
 #include "commands/settings.h"
-#include "train/run_plan.h"
+#include "train/settings_check.h"
 
 namespace flashbert {
 namespace {

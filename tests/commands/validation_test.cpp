@@ -6,7 +6,8 @@
 
 #include "commands/settings.h"
 #include "core/error.h"
-#include "train/run_plan.h"
+#include "train/batch_split.h"
+#include "train/settings_check.h"
 
 namespace flashbert {
 namespace {

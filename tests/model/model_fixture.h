@@ -9,8 +9,8 @@
 #include "data/packed_batch.h"
 #include "reference_bert.h"
 #include "support/random_values.h"
+#include "train/backend.h"
 #include "train/engine.h"
-#include "train/setup.h"
 
 namespace flashbert::testing {
 
@@ -142,7 +142,7 @@ class ModelFixture {
       const Tensor master = parameters.parameter_master(i);
       std::copy(weights.at(table().parameters()[i].name).begin(), weights.at(table().parameters()[i].name).end(), master.data<float>());
     }
-    parameters.refresh(*setup_.ops);
+    parameters.refresh(*backend_.ops);
   }
 
   /// These samples, of a global batch with so many masked positions, in micro-batches.
@@ -163,10 +163,10 @@ class ModelFixture {
     const Tensor master = engine_->model().parameters().parameter_master(index);
     return {master.data<float>(), master.data<float>() + master.elements()};
   }
-  [[nodiscard]] Ops& ops() { return *setup_.ops; }
+  [[nodiscard]] Ops& ops() { return *backend_.ops; }
   [[nodiscard]] Engine& engine() { return *engine_; }
   [[nodiscard]] const ParameterTable& table() const { return engine_->model().parameters().table(); }
-  [[nodiscard]] Dtype compute() const { return setup_.compute; }
+  [[nodiscard]] Dtype compute() const { return backend_.compute; }
 
  private:
   ModelFixture(const Options& o, std::unique_ptr<Communicator> alone) : options_(o), communicator_(std::move(alone)) {
@@ -177,20 +177,20 @@ class ModelFixture {
     TrainSettings settings;
     settings.precision = o.precision;
     settings.threads = ranks.size() > 1 ? 1 : 2;
-    setup_ = make_setup(settings, ranks);
+    backend_ = make_backend(settings, ranks);
     const auto micro = static_cast<std::int64_t>(o.micro_batch);
     const auto seq_len = static_cast<std::int64_t>(o.shape.positions);
     engine_ = std::make_unique<Engine>(
         EngineOptions{.model = config_of(o.shape),
                       .optimizer = o.optimizer,
-                      .compute = setup_.compute,
+                      .compute = backend_.compute,
                       .capacity = {.sequences = micro, .tokens = micro * seq_len, .masked = micro * 8, .seq_len = seq_len},
                       .global_batch = static_cast<std::int64_t>(o.global_batch),
                       .accumulation = static_cast<std::int64_t>(o.global_batch) / ranks.size() / micro,
                       .clip = o.clip,
                       .loss_normalisation = o.normalisation,
                       .seed = o.seed},
-        *setup_.ops, ranks);
+        *backend_.ops, ranks);
   }
   [[nodiscard]] std::vector<PackedBatch> packed(const std::vector<OwnedSample>& samples) const {
     std::vector<PackedBatch> batches;
@@ -204,7 +204,7 @@ class ModelFixture {
 
   Options options_;
   std::unique_ptr<Communicator> communicator_;
-  Setup setup_;
+  Backend backend_;
   std::unique_ptr<Engine> engine_;
 };
 

@@ -35,7 +35,7 @@ TEST(Allocation, StepsWithABenchmarkSizedVocabularyStayInThePlan) {
     const AllocationHook::Counts counts = AllocationHook::stop();
     // From the first step on nobody asks for as much as one thread's copy of 32 rows of that gradient: the smallest thing of that size
     // that a plan could have left out.
-    EXPECT_LT(counts.largest_bytes, 32 * 30522 * size_of(fixture.setup.compute));
+    EXPECT_LT(counts.largest_bytes, 32 * 30522 * size_of(fixture.backend.compute));
     fmt::print("largest request in 3 steps: {} bytes\n", counts.largest_bytes);
   }
   std::filesystem::remove_all(data);

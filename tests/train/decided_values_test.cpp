@@ -7,12 +7,12 @@
 namespace flashbert::testing {
 namespace {
 
-Setup setup_with(int threads, Dtype compute) {
-  Setup setup;
-  setup.context = make_context({.device = Device::kCpu, .threads = threads});
-  setup.threads = threads;
-  setup.compute = compute;
-  return setup;
+Backend backend_with(int threads, Dtype compute) {
+  Backend backend;
+  backend.context = make_context({.device = Device::kCpu, .threads = threads});
+  backend.threads = threads;
+  backend.compute = compute;
+  return backend;
 }
 
 std::map<std::string, DecidedValue> by_key(const std::vector<DecidedValue>& decided) {
@@ -29,13 +29,13 @@ TEST(DecidedValues, OfARunThatLeftNothingOpenThereAreNone) {
   asked.seed = 9;
   asked.micro_batch = 4;
   asked.accum = 3;
-  const RunPlan plan{.split = {.micro_batch = 4, .accumulation = 3}, .engine = {}, .eval_interval = 0, .micro_batch_note = {}};
-  EXPECT_TRUE(decided_values(asked, asked.seed, setup_with(2, Dtype::kF32), plan, 1).empty());
+  const BatchPlan plan{.split = {.micro_batch = 4, .accumulation = 3}, .engine = {}, .note = {}};
+  EXPECT_TRUE(decided_values(asked, asked.seed, backend_with(2, Dtype::kF32), plan, 1).empty());
 }
 
 TEST(DecidedValues, WhatWasLeftOpenIsToldWithItsReason) {
-  const RunPlan plan{.split = {.micro_batch = 4, .accumulation = 3}, .engine = {}, .eval_interval = 0, .micro_batch_note = "fits"};
-  const auto decided = by_key(decided_values({}, 77, setup_with(2, Dtype::kF32), plan, 1));
+  const BatchPlan plan{.split = {.micro_batch = 4, .accumulation = 3}, .engine = {}, .note = "fits"};
+  const auto decided = by_key(decided_values({}, 77, backend_with(2, Dtype::kF32), plan, 1));
   EXPECT_EQ(decided.size(), 6U);
   EXPECT_EQ(decided.at("threads").value, "2");
   EXPECT_EQ(decided.at("device").value, "cpu");
@@ -44,18 +44,18 @@ TEST(DecidedValues, WhatWasLeftOpenIsToldWithItsReason) {
   EXPECT_EQ(decided.at("micro-batch").value, "4");
   EXPECT_EQ(decided.at("micro-batch").reason, "fits");
   EXPECT_EQ(decided.at("accum").value, "3");
-  EXPECT_EQ(by_key(decided_setup({}, setup_with(2, Dtype::kBf16), 1)).count("precision"), 0U);
+  EXPECT_EQ(by_key(decided_backend({}, backend_with(2, Dtype::kBf16), 1)).count("precision"), 0U);
 }
 
 TEST(DecidedValues, OnSeveralRanksItIsSaidWhoseTheyAre) {
-  RunPlan plan{.split = {.micro_batch = 4, .accumulation = 3}, .engine = {}, .eval_interval = 0, .micro_batch_note = {}};
+  BatchPlan plan{.split = {.micro_batch = 4, .accumulation = 3}, .engine = {}, .note = {}};
   TrainSettings asked;
-  auto decided = by_key(decided_values(asked, 77, setup_with(2, Dtype::kF32), plan, 2));
+  auto decided = by_key(decided_values(asked, 77, backend_with(2, Dtype::kF32), plan, 2));
   EXPECT_NE(decided.at("threads").reason.find("rank 0"), std::string::npos);
   EXPECT_NE(decided.at("micro-batch").reason.find("least"), std::string::npos);
   EXPECT_NE(decided.at("accum").reason.find("2 ranks"), std::string::npos);
   asked.accum = 3;
-  decided = by_key(decided_values(asked, 77, setup_with(2, Dtype::kF32), plan, 2));
+  decided = by_key(decided_values(asked, 77, backend_with(2, Dtype::kF32), plan, 2));
   EXPECT_NE(decided.at("micro-batch").reason.find("accum"), std::string::npos);
   EXPECT_EQ(decided.count("accum"), 0U);
 }

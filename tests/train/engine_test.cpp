@@ -181,7 +181,7 @@ TEST(Checkpoint, ASavedModelReadsBackBitEqual) {
   const fs::path out = fs::temp_directory_path() / fmt::format("flashbert-save-{}", ::getpid());
   const std::string digest = fixture.engine->weight_digest();
   for (const std::int64_t step : {1, 2, 3}) {
-    save_checkpoint(out, {.step = step, .samples = 16 * step, .seed = 1}, tiny_model(), fixture.parameters(), *fixture.setup.ops, 2);
+    save_checkpoint(out, {.step = step, .samples = 16 * step, .seed = 1}, tiny_model(), fixture.parameters(), *fixture.backend.ops, 2);
   }
   EXPECT_FALSE(fs::exists(out / "checkpoints/step-00000001"));
   TrainingFixture other(tiny_options());

@@ -60,15 +60,15 @@ TEST(GoldenEvaluation, CountsAreThoseOfDoublePrecisionOnAnyNumberOfRanks) {
       TrainSettings settings;
       settings.precision = Precision::kF32;
       settings.threads = 1;
-      const flashbert::Setup setup = make_setup(settings, communicator);
+      const Backend backend = make_backend(settings, communicator);
       Engine engine({.model = options.model,
                      .optimizer = options.optimizer,
-                     .compute = setup.compute,
+                     .compute = backend.compute,
                      .capacity = {.sequences = 3, .tokens = 3 * data.seq_len, .masked = 3 * data.max_predictions, .seq_len = data.seq_len},
                      .use = Parameters::Use::kInference,
                      .global_batch = 8},
-                    *setup.ops, communicator);
-      load_checkpoint(folder / "init.safetensors", engine.model().parameters(), *setup.ops);
+                    *backend.ops, communicator);
+      load_checkpoint(folder / "init.safetensors", engine.model().parameters(), *backend.ops);
       expect_counts(engine.evaluate(load_evaluation(data, 0, 3, communicator.rank(), size, {})), want, 8, 0);
     });
   }

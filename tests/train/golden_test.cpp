@@ -109,7 +109,7 @@ TEST_P(Golden, Bf16StaysWithinItsRounding) {
   const GoldenCase& c = GetParam();
   FLASHBERT_GOLDEN_OR_SKIP(folder, c.folder);
   TrainingFixture fixture(options_of(folder, c, Precision::kBf16));
-  if (fixture.setup.compute != Dtype::kBf16) GTEST_SKIP() << "this processor has no products of bf16";
+  if (fixture.backend.compute != Dtype::kBf16) GTEST_SKIP() << "this processor has no products of bf16";
   fixture.load(folder / "init.safetensors");
   const auto want = read_json(folder / "steps.json")["f64"]["steps"][0];
   const StepResult result = fixture.step();
@@ -174,7 +174,7 @@ TEST_P(GoldenSmallNorm, ClippingDoesNothingBelowItsLimit) {
     const Tensor master = parameters.parameter_master(static_cast<std::size_t>(parameters.table().find(name)));
     for (std::int64_t k = 0; k < master.elements(); ++k) master.data<float>()[k] *= factor.get<float>();
   }
-  parameters.refresh(*fixture.setup.ops);
+  parameters.refresh(*fixture.backend.ops);
   const double tokens = golden_tokens(read_json(folder / "steps.json"));
   const GoldenTolerance tolerance = golden_tolerance(golden_model(folder), tokens, unit_roundoff(Dtype::kF32), kSteps);
   for (int s = 0; s < kSteps; ++s) {

@@ -1,10 +1,11 @@
+#include "train/shared_seed.h"
+
 #include <gtest/gtest.h>
 
 #include <mutex>
 #include <set>
 
 #include "support/thread_ranks.h"
-#include "train/setup.h"
 
 namespace flashbert::testing {
 namespace {

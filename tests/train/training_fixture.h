@@ -14,9 +14,9 @@
 
 #include "formats/safetensors.h"
 #include "support/shared_data.h"
+#include "train/backend.h"
 #include "train/checkpoint.h"
 #include "train/engine.h"
-#include "train/setup.h"
 
 namespace flashbert::testing {
 
@@ -40,7 +40,7 @@ class TrainingFixture {
     settings.precision = o.precision;
     settings.threads = o.threads;
     communicator = make_self_communicator();
-    setup = make_setup(settings, *communicator);
+    backend = make_backend(settings, *communicator);
     const std::int64_t seq_len = data.seq_len > 0 ? data.seq_len : o.model.max_positions;
     const RowCapacity rows = {.sequences = o.micro_batch,
                               .tokens = o.micro_batch * seq_len,
@@ -48,7 +48,7 @@ class TrainingFixture {
                               .seq_len = seq_len};
     engine = std::make_unique<Engine>(EngineOptions{.model = o.model,
                                                     .optimizer = o.optimizer,
-                                                    .compute = setup.compute,
+                                                    .compute = backend.compute,
                                                     .capacity = rows,
                                                     .use = Parameters::Use::kTraining,
                                                     .global_batch = o.global_batch,
@@ -56,7 +56,7 @@ class TrainingFixture {
                                                     .clip = o.clip,
                                                     .loss_normalisation = o.normalisation,
                                                     .seed = o.seed},
-                                      *setup.ops, *communicator);
+                                      *backend.ops, *communicator);
     loader = std::make_unique<Loader>(
         data, LoaderOptions{.seed = o.seed,
                             .global_batch = o.global_batch,
@@ -70,12 +70,12 @@ class TrainingFixture {
   }
   StepResult step() { return engine->train_step(loader->next()); }
   [[nodiscard]] Parameters& parameters() { return engine->model().parameters(); }
-  void load(const std::filesystem::path& checkpoint) { load_checkpoint(checkpoint, parameters(), *setup.ops); }
-  void initialise(std::uint64_t seed = 1) { parameters().initialise(*setup.ops, seed); }
+  void load(const std::filesystem::path& checkpoint) { load_checkpoint(checkpoint, parameters(), *backend.ops); }
+  void initialise(std::uint64_t seed = 1) { parameters().initialise(*backend.ops, seed); }
 
   DataSet data;
   std::unique_ptr<Communicator> communicator;
-  Setup setup;
+  Backend backend;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Loader> loader;
 };

@@ -10,8 +10,8 @@
 
 namespace flashbert {
 
-/// Device, threads and number type of a run, decided once and said in the log.
-struct Setup {
+/// What a run computes with: device, operations, threads and number type, decided once and told in the log.
+struct Backend {
   std::unique_ptr<Context> context;
   std::unique_ptr<Ops> ops;
   int threads = 0;  ///< of the host
@@ -20,10 +20,7 @@ struct Setup {
 };
 
 /// precision bf16 computes in bf16 where the processor has products of bf16, else in f32: a choice, told in the note. Threads 0 = the
-/// communicator's own_cores().
-Setup make_setup(const TrainSettings& settings, const Communicator& communicator);
-
-/// The seed given, or 63 bits of system entropy drawn by the root and shared.
-std::uint64_t shared_seed(std::uint64_t given, Communicator& communicator);
+/// communicator's own_cores(). Throws ConfigError (device, threads) and EnvironmentError (the device is not there).
+Backend make_backend(const TrainSettings& settings, const Communicator& communicator);
 
 }  // namespace flashbert

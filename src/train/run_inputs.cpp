@@ -1,4 +1,4 @@
-#include "train/prepared_run.h"
+#include "train/run_inputs.h"
 
 #include <functional>
 
@@ -49,72 +49,58 @@ void check_results(const TrainSettings& s, const Communicator& communicator) {
   }
 }
 
-void open_inputs(const TrainSettings& s, PreparedRun& run) {
+void open_data(const TrainSettings& s, RunInputs& inputs) {
   if (s.init != "random") check_checkpoint(s.init, ParameterTable(s.model));
-  run.train = open_data_set(s.train_data, s.model.max_positions);
+  inputs.train = open_data_set(s.train_data, s.model.max_positions);
   if (s.eval_data.empty()) return;
-  run.eval = open_data_set(s.eval_data, s.model.max_positions);
-  check<InputError>(s.eval_samples <= run.eval->samples, "eval-samples is {}, {} holds {}", s.eval_samples, s.eval_data, run.eval->samples);
-  run.eval_samples = s.eval_samples > 0 ? s.eval_samples : run.eval->samples;
+  inputs.eval = open_data_set(s.eval_data, s.model.max_positions);
+  check<InputError>(s.eval_samples <= inputs.eval->samples, "eval-samples is {}, {} holds {}", s.eval_samples, s.eval_data,
+                    inputs.eval->samples);
+  inputs.eval_samples = s.eval_samples > 0 ? s.eval_samples : inputs.eval->samples;
 }
 
 /// All ranks take the least micro-batch that any of them would choose.
-RunPlan agreed_plan(const TrainSettings& settings, const PreparedRun& run, const Setup& setup, const Communicator& communicator,
-                    Agreement& ranks) {
+BatchPlan agreed_plan(const TrainSettings& settings, const RunInputs& inputs, const Backend& backend, const Communicator& communicator,
+                      Agreement& ranks) {
   const Machine machine = {.ranks = communicator.size(),
                            .local_ranks = communicator.local_size(),
-                           .compute = setup.compute,
+                           .compute = backend.compute,
                            .free_bytes = available_memory_bytes()};
-  const DataSet* const eval = run.eval ? &*run.eval : nullptr;
-  RunPlan plan;
-  ranks.together([&] { plan = make_run_plan(settings, machine, run.train, eval, *setup.ops); });
+  DataSets sets = {&inputs.train};
+  if (inputs.eval) sets.push_back(&*inputs.eval);
+  BatchPlan plan;
+  ranks.together([&] { plan = plan_batch(settings, machine, sets, *backend.ops); });
   const std::int64_t least = ranks.least(plan.split.micro_batch);
   if (least == plan.split.micro_batch) return plan;
   TrainSettings agreed = settings;
   agreed.micro_batch = least;
-  return make_run_plan(agreed, machine, run.train, eval, *setup.ops);
+  return plan_batch(agreed, machine, sets, *backend.ops);
 }
 
 }  // namespace
 
-PreparedRun prepare_run(const TrainSettings& settings, const std::string& config_text, const Setup& setup, Communicator& communicator) {
+RunInputs open_run_inputs(const TrainSettings& settings, const std::string& config_text, const Backend& backend,
+                          Communicator& communicator) {
   Agreement ranks(communicator);
-  check_same_everywhere(config_text, *setup.context, communicator, ranks);
-  PreparedRun run;
+  check_same_everywhere(config_text, *backend.context, communicator, ranks);
+  RunInputs inputs;
   ranks.together([&] {
     if (!settings.dry_run) check_results(settings, communicator);
-    open_inputs(settings, run);
+    open_data(settings, inputs);
   });
-  run.plan = agreed_plan(settings, run, setup, communicator, ranks);
+  inputs.batch = agreed_plan(settings, inputs, backend, communicator, ranks);
+  if (inputs.eval) {
+    inputs.eval_interval =
+        settings.eval_every_samples > 0 ? settings.eval_every_samples : mlperf_evaluation_interval(settings.global_batch);
+  }
   if (communicator.root()) {
-    spdlog::info("{} training samples in {} shards, {} evaluation samples", run.train.samples, run.train.shards.size(), run.eval_samples);
-    spdlog::info("global batch {} = micro-batch {} x {} x {} ranks", settings.global_batch, run.plan.split.micro_batch,
-                 run.plan.split.accumulation, communicator.size());
-    if (!run.plan.micro_batch_note.empty()) spdlog::info("{}", run.plan.micro_batch_note);
+    spdlog::info("{} training samples in {} shards, {} evaluation samples", inputs.train.samples, inputs.train.shards.size(),
+                 inputs.eval_samples);
+    spdlog::info("global batch {} = micro-batch {} x {} x {} ranks", settings.global_batch, inputs.batch.split.micro_batch,
+                 inputs.batch.split.accumulation, communicator.size());
+    if (!inputs.batch.note.empty()) spdlog::info("{}", inputs.batch.note);
   }
-  return run;
-}
-
-void print_plan(const TrainSettings& settings, const PreparedRun& run, Ops& ops) {
-  constexpr std::int64_t kShownPoints = 6;
-  const ParameterTable table(settings.model);
-  fmt::print("parameters        {} in {}\n", table.elements(), table.group_text());
-  const ArenaPlan memory = EngineParts(run.plan.engine, ops).plan;
-  fmt::print("memory plan\n{}", memory.text());
-  const std::int64_t free = available_memory_bytes();
-  if (memory.total_bytes() > free) {
-    spdlog::warn("this machine has {:.1f} MiB free: a run would be refused here", static_cast<double>(free) / (1 << 20));
-  }
-  for (const auto& [name, limit] : {std::pair{"max-steps", settings.max_steps}, std::pair{"max-samples", settings.max_samples}}) {
-    fmt::print("{:<17} {}\n", name, limit > 0 ? std::to_string(limit) : "no limit");
-  }
-  if (run.plan.eval_interval == 0) return;
-  fmt::print("evaluation        every {} samples; the first after these steps (samples):", run.plan.eval_interval);
-  for (std::int64_t k = 1; k <= kShownPoints; ++k) {
-    const std::int64_t step = evaluation_step(k, run.plan.eval_interval, settings.global_batch);
-    fmt::print(" {} ({})", step, step * settings.global_batch);
-  }
-  fmt::print("\n");
+  return inputs;
 }
 
 SampleLimits sample_limits(const TrainSettings& settings) {

@@ -1,10 +1,10 @@
-#include "train/evaluation.h"
+#include "train/evaluator.h"
 
 #include <algorithm>
 
 #include "core/log.h"
 #include "train/checkpoint.h"
-#include "train/prepared_run.h"
+#include "train/run_inputs.h"
 
 namespace flashbert {
 
@@ -13,8 +13,8 @@ EvaluationResult run_evaluation(const TrainSettings& settings, const ConfigText&
   check<ConfigError>(!settings.eval_data.empty(), "eval-data is not set; give a shard or a folder of shards");
   check<ConfigError>(settings.init != "random", "init is not set; give a checkpoint to evaluate");
   check_checkpoint(settings.init, ParameterTable(settings.model));
-  const Setup setup = make_setup(settings, communicator);
-  if (communicator.root()) spdlog::info("{}", setup.note);
+  const Backend backend = make_backend(settings, communicator);
+  if (communicator.root()) spdlog::info("{}", backend.note);
   const DataSet data = open_data_set(settings.eval_data, settings.model.max_positions);
   constexpr std::int64_t kTokensAtOnce = 8192;
   const std::int64_t seq_len = data.seq_len > 0 ? data.seq_len : settings.model.max_positions;
@@ -22,16 +22,16 @@ EvaluationResult run_evaluation(const TrainSettings& settings, const ConfigText&
       settings.micro_batch > 0 ? settings.micro_batch : std::clamp<std::int64_t>(kTokensAtOnce / seq_len, 1, data.samples);
   Engine engine({.model = settings.model,
                  .optimizer = settings.optimizer,
-                 .compute = setup.compute,
-                 .capacity = row_capacity(settings, nullptr, &data, micro_batch),
+                 .compute = backend.compute,
+                 .capacity = row_capacity(settings, {&data}, micro_batch),
                  .use = Parameters::Use::kInference,
                  .global_batch = micro_batch},
-                *setup.ops, communicator);
-  load_checkpoint(settings.init, engine.model().parameters(), *setup.ops);
+                *backend.ops, communicator);
+  load_checkpoint(settings.init, engine.model().parameters(), *backend.ops);
   const auto batches =
       load_evaluation(data, settings.eval_samples, micro_batch, communicator.rank(), communicator.size(), sample_limits(settings));
   if (communicator.root()) {
-    auto decided = decided_setup(settings, setup, communicator.size());
+    auto decided = decided_backend(settings, backend, communicator.size());
     if (settings.micro_batch == 0) {
       decided.push_back({"micro-batch", std::to_string(micro_batch), fmt::format("at most {} tokens at once", kTokensAtOnce)});
     }

@@ -1,8 +1,8 @@
-#include "train/run_plan.h"
+#include "train/batch_split.h"
 
 #include <gtest/gtest.h>
 
-#include "train/setup.h"
+#include "train/backend.h"
 
 namespace flashbert::testing {
 namespace {
@@ -15,17 +15,17 @@ BatchSplit chosen(std::int64_t global_batch, std::int64_t free_bytes) {
   settings.precision = Precision::kF32;
   settings.threads = 1;
   const auto alone = make_self_communicator();
-  const flashbert::Setup setup = make_setup(settings, *alone);
+  const Backend backend = make_backend(settings, *alone);
   DataSet data;
   data.shards.resize(1);
   data.samples = 1000;
   data.seq_len = 128;
   data.max_predictions = 20;
-  const Machine machine = {.ranks = 1, .local_ranks = 1, .compute = setup.compute, .free_bytes = free_bytes};
-  return make_run_plan(settings, machine, data, nullptr, *setup.ops).split;
+  const Machine machine = {.ranks = 1, .local_ranks = 1, .compute = backend.compute, .free_bytes = free_bytes};
+  return plan_batch(settings, machine, {&data}, *backend.ops).split;
 }
 
-TEST(RunPlan, ChoosesTheLargestMicroBatchOfAtMost8192TokensThatDividesTheBatch) {
+TEST(BatchSplit, ChoosesTheLargestMicroBatchOfAtMost8192TokensThatDividesTheBatch) {
   constexpr std::int64_t kPlenty = std::int64_t{8} << 30;
   // 64 sequences of 128 tokens are exactly 8,192.
   for (const auto& [batch, micro] : {std::pair{128, 64}, std::pair{64, 64}, std::pair{65, 13}, std::pair{96, 48}, std::pair{7, 7}}) {
@@ -35,7 +35,7 @@ TEST(RunPlan, ChoosesTheLargestMicroBatchOfAtMost8192TokensThatDividesTheBatch) 
   }
 }
 
-TEST(RunPlan, ChoosesASmallerMicroBatchWhereMemoryIsShort) {
+TEST(BatchSplit, ChoosesASmallerMicroBatchWhereMemoryIsShort) {
   const std::int64_t whole = chosen(64, std::int64_t{8} << 30).micro_batch;
   const std::int64_t less = chosen(64, std::int64_t{8} << 20).micro_batch;
   EXPECT_EQ(whole, 64);
@@ -43,22 +43,22 @@ TEST(RunPlan, ChoosesASmallerMicroBatchWhereMemoryIsShort) {
   EXPECT_EQ(chosen(64, 1).micro_batch, 1);  // one sample is the least; whether it fits is seen when memory is taken
 }
 
-TEST(RunPlan, BooksASumOverMicroBatchesOnlyWhereClippedOnesAreAdded) {
+TEST(BatchSplit, BooksASumOverMicroBatchesOnlyWhereClippedOnesAreAdded) {
   const auto alone = make_self_communicator();
   TrainSettings settings;
   settings.precision = Precision::kF32;
   settings.threads = 1;
-  const flashbert::Setup setup = make_setup(settings, *alone);
+  const Backend backend = make_backend(settings, *alone);
   const auto gradients = [&](ClipOrder clip, std::int64_t accumulation) {
     EngineOptions options{
         .model = {.layers = 1, .hidden = 16, .heads = 2, .intermediate = 16, .vocab = 64, .max_positions = 128, .type_vocab = 2},
         .optimizer = {},
-        .compute = setup.compute,
+        .compute = backend.compute,
         .capacity = {.sequences = 1, .tokens = 128, .masked = 20, .seq_len = 128},
         .global_batch = accumulation,
         .accumulation = accumulation,
         .clip = clip};
-    return EngineParts(options, *setup.ops).plan.group_bytes("gradients");
+    return EngineParts(options, *backend.ops).plan.group_bytes("gradients");
   };
   const std::int64_t once = gradients(ClipOrder::kAfterReduce, 1);
   EXPECT_EQ(gradients(ClipOrder::kAfterReduce, 2), once);

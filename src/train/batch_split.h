@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "data/loader.h"
 #include "train/engine.h"
@@ -18,19 +19,18 @@ struct BatchSplit {
 /// whole sum, the world size and where it came from, and the two nearest global batches that fit. With neither given, micro_batch stays 0.
 BatchSplit split_batch(const TrainSettings& settings, int ranks);
 
-/// Checks between keys that no single key can see. Throws ConfigError.
-void validate(const TrainSettings& settings, int ranks);
+/// The data sets that batches come from; owned elsewhere.
+using DataSets = std::vector<const DataSet*>;
 
 /// Longest sequence to plan for: what the files tell, else max-positions. Most predictions: the key max-predictions, else what the files
 /// tell, else 16 % of the longest sequence (the benchmark masks 15 %). Throws InputError where a file has more predictions than the key.
-RowCapacity row_capacity(const TrainSettings& settings, const DataSet* train, const DataSet* eval, std::int64_t micro_batch);
+RowCapacity row_capacity(const TrainSettings& settings, const DataSets& sets, std::int64_t micro_batch);
 
-/// Everything a run needs to know before memory is taken.
-struct RunPlan {
+/// How the global batch is computed, before memory is taken.
+struct BatchPlan {
   BatchSplit split;
   EngineOptions engine;
-  std::int64_t eval_interval = 0;  ///< samples; 0 = no evaluation
-  std::string micro_batch_note;    ///< how the micro-batch was chosen, empty where it was given
+  std::string note;  ///< how the micro-batch was chosen, empty where it was given
 };
 /// Where the run takes place.
 struct Machine {
@@ -39,7 +39,7 @@ struct Machine {
   std::int64_t free_bytes = 0;  ///< memory of this machine
 };
 /// Chooses the micro-batch where it is 0: the largest divisor with at most 8,192 tokens whose plan fits 60 % of the free memory, shared
-/// among this machine's ranks.
-RunPlan make_run_plan(const TrainSettings& settings, const Machine& machine, const DataSet& train, const DataSet* eval, Ops& ops);
+/// among this machine's ranks. Throws as split_batch and row_capacity.
+BatchPlan plan_batch(const TrainSettings& settings, const Machine& machine, const DataSets& sets, Ops& ops);
 
 }  // namespace flashbert

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstdint>
+
+#include "comm/communicator.h"
+
+namespace flashbert {
+
+/// The seed given, or for 0 63 bits of system entropy drawn by the root and shared. Collective.
+std::uint64_t shared_seed(std::uint64_t given, Communicator& communicator);
+
+}  // namespace flashbert
