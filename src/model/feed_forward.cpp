@@ -18,10 +18,8 @@ SublayerOutput::Weights FeedForward::output_weights(const Pass& pass) const {
 }
 
 Tensor FeedForward::forward(const Pass& pass, ConstTensor x, const RowSet& rows) const {
-  const Tensor before_gelu = pass.memory(before_gelu_, rows.count());
   const Tensor after_gelu = pass.memory(after_gelu_, rows.count());
-  pass.linear_forward(linears(pass).up, before_gelu, x);
-  pass.ops.gelu_forward({.y = after_gelu, .x = before_gelu});
+  pass.linear_gelu_forward(linears(pass).up, after_gelu, x, pass.memory(before_gelu_, rows.count()));
   return output_.forward(pass, output_weights(pass), x, after_gelu, rows);
 }
 
@@ -29,9 +27,8 @@ void FeedForward::backward(const Pass& pass, ConstTensor x, Tensor gradient, con
   const std::int64_t rows = x.extent(0);
   const Tensor inner = pass.memory(buffers.intermediate, rows);
   const Tensor branch = output_.backward(pass, output_weights(pass), gradient, pass.memory(after_gelu_, rows), buffers);
-  pass.linear_input_gradient(linears(pass).down, inner, branch, Accumulate::kOverwrite);
-  pass.ops.gelu_backward({.dx = inner, .dy = inner, .x = pass.memory(before_gelu_, rows)});
-  pass.linear_weight_gradient(linears(pass).up, inner, x);
+  pass.linear_gelu_input_gradient(linears(pass).down, inner, branch, pass.memory(before_gelu_, rows), linears(pass).up);
+  pass.linear_weight_only_gradient(linears(pass).up, inner, x);
   pass.ready(blocks(pass).up_weight);
   pass.ready(blocks(pass).up_bias);
   // The gradient that went past the sublayer is there already.

@@ -27,8 +27,8 @@ void Heads::forward(const Pass& pass, ConstTensor x, const LossSums& sums) const
   const auto gradient = pass.training ? SoftmaxCrossEntropy::Gradient::kInPlace : SoftmaxCrossEntropy::Gradient::kNone;
 
   pass.ops.gather_rows({.out = pass.memory(mlm_input_, masked), .in = x, .index = pass.batch.mlm_head_rows});
-  pass.linear_forward(parameters.transform, pass.memory(before_gelu_, masked), pass.memory(mlm_input_, masked));
-  pass.ops.gelu_forward({.y = norm_.input(pass, masked), .x = pass.memory(before_gelu_, masked)});
+  pass.linear_gelu_forward(parameters.transform, norm_.input(pass, masked), pass.memory(mlm_input_, masked),
+                           pass.memory(before_gelu_, masked));
   norm_.forward(pass, {.rows = masked, .parameters = pass.norm(table.transform_gamma, table.transform_beta)});
   pass.linear_forward(parameters.decoder, pass.memory(logits_, masked), norm_.output(pass, masked));
   pass.ops.softmax_cross_entropy({.logits = pass.memory(logits_, masked),

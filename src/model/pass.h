@@ -57,6 +57,25 @@ struct Pass {
   void linear_input_gradient(const LinearLayer& layer, Tensor dx, ConstTensor dy, Accumulate into) const {
     ops.linear_input_gradient({.dx = dx, .dy = dy, .weights = layer.weights, .accumulate = into});
   }
+  /// y = gelu(x W^T + b); training keeps what went into GELU, (N, out).
+  void linear_gelu_forward(const LinearLayer& layer, Tensor y, ConstTensor x, Tensor before_gelu) const {
+    ops.linear_forward({.y = y,
+                        .x = x,
+                        .weights = layer.weights,
+                        .bias = layer.bias,
+                        .activation = Activation::kGelu,
+                        .before_gelu = training ? before_gelu : Tensor{}});
+  }
+  /// dx = (dy W) gelu'(before_gelu), and with it the bias gradient of `below`, the layer that GELU follows.
+  void linear_gelu_input_gradient(const LinearLayer& layer, Tensor dx, ConstTensor dy, ConstTensor before_gelu,
+                                  const LinearLayer& below) const {
+    ops.linear_input_gradient(
+        {.dx = dx, .dy = dy, .weights = layer.weights, .before_gelu = before_gelu, .dbias = below.dbias, .dbias_accumulate = accumulate});
+  }
+  /// For a layer whose bias gradient the layer above has made.
+  void linear_weight_only_gradient(const LinearLayer& layer, ConstTensor dy, ConstTensor x) const {
+    ops.linear_weight_gradient({.dweight = layer.dweight, .dbias = {}, .dy = dy, .x = x, .accumulate = accumulate});
+  }
   void linear_weight_gradient(const LinearLayer& layer, ConstTensor dy, ConstTensor x) const {
     ops.linear_weight_gradient({.dweight = layer.dweight, .dbias = layer.dbias, .dy = dy, .x = x, .accumulate = accumulate});
   }

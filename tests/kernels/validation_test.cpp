@@ -70,6 +70,43 @@ TEST_P(Validation, LinearForwardNamesTheWrongArgument) {
   expect_refused<ShapeError>(call(bad), "linear_forward", "weight", "absent");
 }
 
+TEST_P(Validation, ProductsWithGeluNameTheWrongArgument) {
+  LinearForward forward{
+      .y = rows_, .x = other_rows_, .weights = {square_, {}}, .bias = {}, .activation = Activation::kGelu, .before_gelu = wide_rows_};
+  const auto call = [&](const LinearForward& args) { return [this, args] { ops().linear_forward(args); }; };
+  expect_refused<ShapeError>(call(forward), "linear_forward", "before_gelu", "(4, 16)");
+  forward.before_gelu = bf16_rows_;
+  expect_refused<DtypeError>(call(forward), "linear_forward", "before_gelu", "f32");
+  forward.before_gelu = rows_;
+  expect_refused<ShapeError>(call(forward), "linear_forward", "before_gelu", "alias y");
+  forward.before_gelu = other_rows_;
+  expect_refused<ShapeError>(call(forward), "linear_forward", "before_gelu", "alias x");
+  forward.activation = Activation::kNone;
+  expect_refused<ShapeError>(call(forward), "linear_forward", "before_gelu", "GELU");
+
+  const DeviceTensor kept(device(), Dtype::kF32, {4, 16});
+  const LinearInputGradient good{.dx = rows_, .dy = other_rows_, .weights = {square_, {}}, .before_gelu = kept, .dbias = hidden_};
+  const auto gradient = [&](const LinearInputGradient& args) { return [this, args] { ops().linear_input_gradient(args); }; };
+  LinearInputGradient bad = good;
+  bad.before_gelu = wide_rows_;
+  expect_refused<ShapeError>(gradient(bad), "linear_input_gradient", "before_gelu", "(4, 16)");
+  bad = good;
+  bad.before_gelu = bf16_rows_;
+  expect_refused<DtypeError>(gradient(bad), "linear_input_gradient", "before_gelu", "f32");
+  bad = good;
+  bad.before_gelu = rows_;
+  expect_refused<ShapeError>(gradient(bad), "linear_input_gradient", "before_gelu", "alias dx");
+  bad = good;
+  bad.accumulate = Accumulate::kAdd;
+  expect_refused<ShapeError>(gradient(bad), "linear_input_gradient", "before_gelu", "kOverwrite");
+  bad = good;
+  bad.before_gelu = {};
+  expect_refused<ShapeError>(gradient(bad), "linear_input_gradient", "dbias", "before_gelu");
+  bad = good;
+  bad.dbias = tokens_;
+  expect_refused<ShapeError>(gradient(bad), "linear_input_gradient", "dbias", "(16)");
+}
+
 TEST_P(Validation, LinearGradientsNameTheWrongArgument) {
   expect_refused<ShapeError>(
       [&] {

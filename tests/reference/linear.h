@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "reference/elementwise.h"
 #include "support/estimate.h"
 
 namespace flashbert::reference {
@@ -43,6 +44,37 @@ std::vector<Real> linear_input_gradient(const LinearExtents& e, const std::vecto
     }
   }
   return dx;
+}
+
+/// y = gelu(keep(x W^T + bias)): keep is the rounding to y's type that what goes into GELU may have.
+template <class Real, class Keep>
+std::vector<Real> linear_gelu_forward(const LinearExtents& e, const std::vector<Real>& x, const std::vector<Real>& weight,
+                                      const std::vector<Real>& bias, const Keep& keep) {
+  std::vector<Real> y = linear_forward(e, x, weight, bias);
+  for (Real& value : y) value = gelu(keep(value));
+  return y;
+}
+
+/// dx = keep(dy W) gelu'(before_gelu).
+template <class Real, class Keep>
+std::vector<Real> linear_gelu_input_gradient(const LinearExtents& e, const std::vector<Real>& dy, const std::vector<Real>& weight,
+                                             const std::vector<Real>& before_gelu, const Keep& keep) {
+  std::vector<Real> dx = linear_input_gradient(e, dy, weight, {});
+  for (std::size_t i = 0; i < dx.size(); ++i) dx[i] = keep(dx[i]) * gelu_slope(before_gelu[i]);
+  return dx;
+}
+
+/// old + the sum of each column of a matrix; old may be empty.
+template <class Real>
+std::vector<Real> column_sums(const std::vector<Real>& matrix, std::size_t columns, const std::vector<Real>& old) {
+  std::vector<Real> sums(columns);
+  for (std::size_t c = 0; c < columns; ++c) {
+    Sum<Real> sum;
+    for (std::size_t i = c; i < matrix.size(); i += columns) sum.add(matrix[i]);
+    if (!old.empty()) sum.add(old[c]);
+    sums[c] = sum.total();
+  }
+  return sums;
 }
 
 template <class Real>

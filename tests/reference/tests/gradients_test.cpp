@@ -30,6 +30,35 @@ TEST(LinearReference, GradientsMatchFiniteDifferences) {
   expect_gradient([&](const Values& v) { return weighted(linear_forward(e, x, weight, v), dy); }, bias, gradients.bias, "dbias");
 }
 
+TEST(LinearReference, GradientThroughGeluMatchesFiniteDifferences) {
+  // gelu(z) W^T with z of the layer below; its bias moves whole columns of z.
+  RandomValues random(36);
+  const LinearExtents e{.rows = 4, .in = 3, .out = 5};
+  const Values z = random.values(12, Dtype::kF64, 2.0);
+  const Values weight = random.values(15, Dtype::kF64);
+  const Values dy = random.values(20, Dtype::kF64);
+  const auto exactly = [](double x) { return x; };
+  const auto function = [&](const Values& v) {
+    Values x;
+    for (const double value : v) x.push_back(gelu(value));
+    return weighted(linear_forward<double>(e, x, weight, {}), dy);
+  };
+  const Values dz = linear_gelu_input_gradient(e, dy, weight, z, exactly);
+  expect_gradient(function, z, dz, "dz");
+  const auto of_bias = [&](const Values& bias) {
+    Values v = z;
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] += bias[i % e.in];
+    return function(v);
+  };
+  expect_gradient(of_bias, Values(e.in, 0.0), column_sums<double>(dz, e.in, {}), "dbias");
+}
+
+TEST(LinearReference, GeluFollowsTheProduct) {
+  const LinearExtents e{.rows = 1, .in = 2, .out = 1};
+  const Values y = linear_gelu_forward<double>(e, {1.0, 2.0}, {0.5, -1.0}, {0.25}, [](double x) { return x; });
+  EXPECT_EQ(y, Values{gelu(0.5 - 2.0 + 0.25)});
+}
+
 TEST(LinearReference, AddsToWhatIsThere) {
   RandomValues random(32);
   const LinearExtents e{.rows = 2, .in = 3, .out = 2};

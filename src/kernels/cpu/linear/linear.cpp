@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "kernels/cpu/linear/bias_gradient.h"
 #include "kernels/cpu/linear/multiply.h"
 #include "kernels/cpu/linear/weight_gradient.h"
+#include "kernels/cpu/rows/dispatch.h"
 #include "kernels/workspace.h"
 
 namespace flashbert::cpu {
@@ -66,7 +68,8 @@ void pack_converted(const LinearPath& path, ConstTensor weight, std::byte* to, i
 }  // namespace
 
 struct Linear::Implementation {
-  explicit Implementation(CpuContext& context_of_ops) : context(context_of_ops), products(context_of_ops) {}
+  explicit Implementation(CpuContext& context_of_ops)
+      : context(context_of_ops), kernels(row_kernels(context_of_ops)), products(context_of_ops) {}
 
   [[nodiscard]] LinearPath path_of(Dtype weights) const {
     if (weights == Dtype::kBf16 && !context.has_bf16()) return {Dtype::kF32, false};
@@ -118,6 +121,7 @@ struct Linear::Implementation {
   std::int64_t prepare_gradients(const LinearShape& layer, std::int64_t rows);
 
   CpuContext& context;
+  const RowKernels& kernels;
   ProductSet products;
   Tensor workspace;
   Buffer own_workspace;
@@ -196,7 +200,16 @@ void Linear::forward(const LinearForward& args) {
   shape.output = args.y.dtype();
   shape.bias = static_cast<bool>(args.bias);
   const std::byte* const weights = Implementation::weights_at(args.weights, needed);
-  implementation_->multiply("linear_forward", shape, {.c = args.y, .a = args.x, .bias = args.bias, .weights = weights});
+  // Kept or not, what goes into GELU is rounded to y's type first.
+  const Tensor c = args.before_gelu ? args.before_gelu : args.y;
+  implementation_->multiply(
+      "linear_forward", shape,
+      {.c = c,
+       .a = args.x,
+       .bias = args.bias,
+       .weights = weights,
+       .epilogue = {
+           .kernels = &implementation_->kernels, .gelu = args.activation == Activation::kGelu ? args.y : Tensor(), .before_gelu = {}}});
 }
 
 void Linear::input_gradient(const LinearInputGradient& args) {
@@ -212,7 +225,14 @@ void Linear::input_gradient(const LinearInputGradient& args) {
   shape.output = args.dx.dtype();
   shape.add = args.accumulate == Accumulate::kAdd;
   const std::byte* const weights = Implementation::weights_at(args.weights, needed) + (path.blocked ? offset : 0);
-  implementation_->multiply("linear_input_gradient", shape, {.c = args.dx, .a = args.dy, .bias = {}, .weights = weights});
+  implementation_->multiply("linear_input_gradient", shape,
+                            {.c = args.dx,
+                             .a = args.dy,
+                             .bias = {},
+                             .weights = weights,
+                             .epilogue = {.kernels = &implementation_->kernels, .gelu = {}, .before_gelu = args.before_gelu}});
+  if (args.dbias)
+    bias_gradient({.dbias = args.dbias, .dy = args.dx, .accumulate = args.dbias_accumulate}, implementation_->context.threads());
 }
 
 void Linear::weight_gradient(const LinearWeightGradient& args) {

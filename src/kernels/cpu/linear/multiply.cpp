@@ -137,6 +137,19 @@ const std::byte* MultiplyPlan::weights(const Tile& tile, const MultiplyData& dat
   return data.weights + elements * shape_.path.element_bytes();
 }
 
+void MultiplyPlan::run_epilogue(const Tile& tile, const MultiplyData& data) {
+  const TileEpilogue& epilogue = data.epilogue;
+  if (!epilogue.gelu && !epilogue.before_gelu) return;
+  const std::size_t type = data.c.dtype() == Dtype::kBf16 ? 1 : 0;
+  for (std::int64_t row = tile.row; row < tile.row + tile.rows; ++row) {
+    void* const c = block_of(data.c, row, tile.column).data;
+    if (epilogue.gelu) epilogue.kernels->gelu_forward[type](block_of(epilogue.gelu, row, tile.column).data, c, tile.columns);
+    if (epilogue.before_gelu) {
+      epilogue.kernels->gelu_backward[type](c, c, block_of(epilogue.before_gelu, row, tile.column).data, tile.columns);
+    }
+  }
+}
+
 bool MultiplyPlan::run_tile(std::int64_t index, const MultiplyData& data, const Worker& worker) const {
   const LinearScratchView& scratch = worker.scratch;
   const std::int64_t row_tile = index % tiles_.rows.count();
@@ -173,6 +186,7 @@ bool MultiplyPlan::run_tile(std::int64_t index, const MultiplyData& data, const 
                 .padded_rows = tile.rows,
                 .padded_columns = tile.columns});
   }
+  run_epilogue(tile, data);
   return ran;
 }
 

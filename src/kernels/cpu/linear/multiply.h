@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kernels/cpu/linear/common.h"
+#include "kernels/cpu/rows/kernels.h"
 
 namespace flashbert::cpu {
 
@@ -14,11 +15,19 @@ struct MultiplyShape {
   bool bias = false, add = false;
 };
 
+/// What a thread does to a tile of C that it has just stored, while the tile is in cache. kernels: with either of the others.
+struct TileEpilogue {
+  const RowKernels* kernels = nullptr;
+  Tensor gelu;              ///< gets gelu(C), of C's type and shape; may be C itself
+  ConstTensor before_gelu;  ///< C is multiplied by gelu'(before_gelu)
+};
+
 /// Tensors of one call; weights = the packed or plain B.
 struct MultiplyData {
   Tensor c;
   ConstTensor a, bias;
   const std::byte* weights = nullptr;
+  TileEpilogue epilogue = {};
 };
 
 /// One shape cut into tiles, with the primitives that compute them. Cheap to make once the primitives exist.
@@ -51,6 +60,7 @@ class MultiplyPlan {
   [[nodiscard]] const void* source(const Tile& tile, const MultiplyData& data, const Worker& worker) const;
   [[nodiscard]] const float* bias(const Tile& tile, const MultiplyData& data, const LinearScratchView& scratch) const;
   [[nodiscard]] const std::byte* weights(const Tile& tile, const MultiplyData& data) const;
+  static void run_epilogue(const Tile& tile, const MultiplyData& data);
   [[nodiscard]] Dtype product_output() const { return shape_.path.dtype == Dtype::kBf16 ? shape_.output : Dtype::kF32; }
 
   MultiplyShape shape_;

@@ -58,4 +58,7 @@ struct TransposeBlock {
 };
 void transpose_block(const TransposeBlock& args);
 
+/// sums[c] += the sum of column c of a block (rows, columns), rows in order.
+void add_column_sums(float* sums, const ConstBlock& from, std::int64_t rows, std::int64_t columns);
+
 }  // namespace flashbert::cpu

@@ -153,6 +153,24 @@ void transpose(const TransposeBlock& args) {
   }
 }
 
+float widened(float value) { return value; }
+float widened(bf16 value) { return to_float(value); }
+
+template <class T>
+void add_columns(float* sums, const ConstBlock& from, std::int64_t rows, std::int64_t columns) {
+  const T* const data = static_cast<const T*>(from.data);
+  // Patches of rows: what 16 columns leave of a cache line in the first-level cache is taken by the next 16.
+  for (std::int64_t r = 0; r < rows; r += kPatchRows) {
+    const std::int64_t patch = rows - r < kPatchRows ? rows - r : kPatchRows;
+    const T* const first = data + r * from.stride;
+    std::int64_t c = 0;
+    for (; c + 16 <= columns; c += 16) add_rows(sums + c, first + c, from.stride, patch);
+    for (; c < columns; ++c) {
+      for (std::int64_t k = 0; k < patch; ++k) sums[c] += widened(first[k * from.stride + c]);
+    }
+  }
+}
+
 /// Rows 2 i and 2 i + 1 side by side: what a dot product of pairs reads.
 void interleave_rows(bf16* to, const bf16* even, const bf16* odd) {
   for (std::int64_t c = 0; c < kColumnBlock; c += 16) {
@@ -202,6 +220,10 @@ void pack_eight_rows(std::uint32_t* to, const std::uint32_t* from, std::int64_t 
 }  // namespace
 
 void transpose_block(const TransposeBlock& args) { args.to.dtype == Dtype::kBf16 ? transpose<bf16>(args) : transpose<float>(args); }
+
+void add_column_sums(float* sums, const ConstBlock& from, std::int64_t rows, std::int64_t columns) {
+  from.dtype == Dtype::kBf16 ? add_columns<bf16>(sums, from, rows, columns) : add_columns<float>(sums, from, rows, columns);
+}
 
 void pack_rows(const PackRows& args) { args.from.dtype == Dtype::kBf16 ? pack_rows_bf16(args) : pack_rows_f32(args); }
 
