@@ -10,8 +10,7 @@ std::vector<BenchRow> bench_gemm(const BenchOptions& options, const GemmBenchOpt
   const Backend backend = bench_backend(options);
   Ops& ops = *backend.ops;
   double peak = peak_flops(backend);
-  const LinearShape linear = {
-      .in = shape.in, .out = shape.out, .max_rows = shape.rows, .compute = backend.compute, .output = backend.compute, .training = true};
+  const LinearShape linear = {.in = shape.in, .out = shape.out, .max_rows = shape.rows, .compute = backend.compute, .training = true};
   const RandomTensor x(*backend.context, backend.compute, {shape.rows, shape.in}, 1.0F);
   const RandomTensor y(*backend.context, backend.compute, {shape.rows, shape.out}, 1.0F);
   const RandomTensor dx(*backend.context, backend.compute, {shape.rows, shape.in}, 1.0F);

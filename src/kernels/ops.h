@@ -15,25 +15,25 @@
 
 namespace flashbert {
 
-/// One linear layer of the model, for preparation at start-up.
+/// One linear layer of the model, for preparation at start-up: y (rows, out) = x (rows, in) W^T + bias.
 struct LinearShape {
   std::int64_t in = 0, out = 0;
   std::int64_t max_rows = 0;
-  Dtype compute = Dtype::kF32;  ///< of x, W, dx
-  Dtype output = Dtype::kF32;   ///< of y and dy
-  bool training = true;
+  Dtype compute = Dtype::kF32;  ///< of x, W, y and their gradients
+  bool training = true;         ///< both gradients are wanted too
 };
 
 /// The largest shapes a run will use; everything an op needs beyond its arguments is made from this before the first step.
+/// An empty plan needs nothing.
 struct OpsPlan {
   std::vector<LinearShape> linears;
-  Dtype compute = Dtype::kF32;
+  bool training = true;  ///< backward ops and the optimizer are called too
   std::int64_t max_tokens = 0;
-  std::int64_t max_seq_len = 0;
-  std::int64_t heads = 0, head_dim = 0;
-  std::int64_t hidden = 0, intermediate = 0;
-  std::int64_t max_logit_rows = 0, padded_vocab = 0;
-  std::vector<std::int64_t> parameter_elements;
+  std::int64_t max_seq_len = 0;  ///< tokens
+  std::int64_t head_dim = 0;
+  std::int64_t hidden = 0;
+  std::int64_t max_logit_rows = 0;               ///< of a cross-entropy
+  std::vector<std::int64_t> parameter_elements;  ///< of each parameter that is trained
 };
 
 /// The operations of BERT training: one contract (args/*.h), validated here once, and a private virtual per backend.
@@ -50,10 +50,11 @@ class Ops {
   /// The least row count at or above `rows` that this backend is prepared for: every batch is filled up to it (tails: args/common.h).
   [[nodiscard]] virtual std::int64_t row_count(std::int64_t rows) const { return bucket_rows(rows); }
 
-  /// Makes primitives for the plan; returns the bytes of workspace to book. bind_workspace hands them over (u8, that many bytes). From then
-  /// on a call that the plan does not cover throws WorkspaceTooSmall (kernels/workspace.h).
-  virtual std::int64_t prepare(const OpsPlan& plan) = 0;
-  virtual void bind_workspace(Tensor workspace) = 0;
+  /// Bytes of workspace to book for the plan. Changes nothing that a result depends on; a backend may keep what it made to find out.
+  [[nodiscard]] virtual std::int64_t workspace_bytes(const OpsPlan& plan) const = 0;
+  /// Once, before the first step: makes all that the plan needs. workspace: u8, contiguous, at least workspace_bytes(plan), else
+  /// ShapeError; it must stay. From then on a call that the plan does not cover throws WorkspaceTooSmall (kernels/workspace.h).
+  virtual void prepare(const OpsPlan& plan, Tensor workspace) = 0;
 
   /// Contiguous tensors only. (Copies are the context's.)
   void fill_zero(Tensor tensor);

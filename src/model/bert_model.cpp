@@ -19,16 +19,14 @@ BackwardBuffers book_backward(const BertConfig& config, Dtype compute, const Row
 
 OpsPlan ops_plan(const BertConfig& config, Dtype compute, const RowCapacity& capacity, Parameters::Use use) {
   OpsPlan plan{.linears = linear_shapes(config, compute, capacity, use),
-               .compute = compute,
+               .training = use == Parameters::Use::kTraining,
                .max_tokens = bucket_rows(capacity.tokens),
                .max_seq_len = capacity.seq_len,
-               .heads = config.heads,
                .head_dim = config.head_dim(),
                .hidden = config.hidden,
-               .intermediate = config.intermediate,
                .max_logit_rows = bucket_rows(capacity.masked),
-               .padded_vocab = config.padded_vocab(),
                .parameter_elements = {}};
+  if (!plan.training) return plan;
   const ParameterTable table(config);
   for (const ParameterInfo& parameter : table.parameters()) plan.parameter_elements.push_back(parameter.shape.elements());
   return plan;

@@ -47,7 +47,7 @@ class BertModel {
   const Arena* arena_ = nullptr;
 };
 
-/// What Ops::prepare needs to know about a model.
+/// What Ops::prepare needs to know about a model and its use.
 OpsPlan ops_plan(const BertConfig& config, Dtype compute, const RowCapacity& capacity, Parameters::Use use);
 
 }  // namespace flashbert

@@ -32,12 +32,8 @@ float truncated_normal(std::uint64_t seed, std::uint32_t parameter, std::uint64_
 std::vector<LinearShape> linear_shapes(const BertConfig& config, Dtype compute, const RowCapacity& rows, Parameters::Use use) {
   std::vector<LinearShape> shapes;
   const auto add = [&](std::int64_t in, std::int64_t out, std::int64_t max_rows) {
-    shapes.push_back({.in = in,
-                      .out = out,
-                      .max_rows = bucket_rows(max_rows),
-                      .compute = compute,
-                      .output = compute,
-                      .training = use == Parameters::Use::kTraining});
+    shapes.push_back(
+        {.in = in, .out = out, .max_rows = bucket_rows(max_rows), .compute = compute, .training = use == Parameters::Use::kTraining});
   };
   const std::int64_t hidden = config.hidden;
   for (std::int64_t layer = 0; layer < config.layers; ++layer) {

@@ -23,7 +23,7 @@ EngineParts::EngineParts(const EngineOptions& options, Ops& ops) {
     total_gradient = plan.book("gradients", "sum over micro-batches", Dtype::kF32, {elements});
   }
   batches = std::make_unique<BatchSlots>(BatchLayout(options.capacity, options.model, ops), plan);
-  const std::int64_t bytes = ops.prepare(ops_plan(options.model, options.compute, options.capacity, options.use));
+  const std::int64_t bytes = ops.workspace_bytes(ops_plan(options.model, options.compute, options.capacity, options.use));
   workspace = plan.book("workspace", "ops", Dtype::kU8, {bytes});
 }
 
@@ -37,7 +37,7 @@ Engine::Engine(const EngineOptions& options, Ops& ops, Communicator& communicato
       arena_(std::make_unique<Arena>(parts_.plan, ops.context())) {
   model_->bind(*arena_);
   optimizer_->bind(*arena_, ops.context());
-  ops.bind_workspace(arena_->tensor(parts_.workspace));
+  ops.prepare(ops_plan(options.model, options.compute, options.capacity, options.use), arena_->tensor(parts_.workspace));
   if (parts_.total_gradient) {
     total_gradient_ = arena_->tensor(*parts_.total_gradient).rows(0, model_->parameters().all_gradients().extent(0));
   }

@@ -40,7 +40,6 @@ class PackedWeights {
                                                .out = as_extent(c.e.out),
                                                .max_rows = as_extent(c.e.rows),
                                                .compute = dtype,
-                                               .output = dtype,
                                                .training = true})}) {
     device.ops().linear_pack({.weights = weights()});
   }

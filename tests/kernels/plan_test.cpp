@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "attention_support.h"
+#include "kernels/workspace.h"
 #include "op_test.h"
 
 namespace flashbert {
@@ -19,16 +20,12 @@ class PlannedOps : public testing::OpTest {
  protected:
   [[nodiscard]] OpsPlan plan() const {
     OpsPlan plan;
-    plan.linears = {{.in = kHidden, .out = kHidden, .max_rows = kRows, .compute = dtype(), .output = dtype(), .training = true}};
-    plan.compute = dtype();
+    plan.linears = {{.in = kHidden, .out = kHidden, .max_rows = kRows, .compute = dtype(), .training = true}};
     plan.max_tokens = kRows;
     plan.max_seq_len = 70;
-    plan.heads = 2;
     plan.head_dim = 32;
     plan.hidden = kHidden;
-    plan.intermediate = kHidden;
     plan.max_logit_rows = kRows;
-    plan.padded_vocab = kHidden;
     plan.parameter_elements = {kHidden * kHidden};
     return plan;
   }
@@ -42,9 +39,9 @@ class PlannedOps : public testing::OpTest {
     const DeviceTensor dy(on, type, shape, random.values(kRows * kHidden, type));
     const DeviceTensor weight(on, type, {kHidden, kHidden}, random.values(kHidden * kHidden, type));
     const DeviceTensor vector(on, Dtype::kF32, {kHidden}, random.values(kHidden, Dtype::kF32));
-    const DeviceTensor pack(on, Dtype::kU8,
-                            {on.ops().linear_pack_bytes(
-                                {.in = kHidden, .out = kHidden, .max_rows = kRows, .compute = type, .output = type, .training = true})});
+    const DeviceTensor pack(
+        on, Dtype::kU8,
+        {on.ops().linear_pack_bytes({.in = kHidden, .out = kHidden, .max_rows = kRows, .compute = type, .training = true})});
     const LinearWeights weights{weight, pack.view().elements() > 0 ? pack.view() : Tensor()};
     const DeviceTensor y(on, type, shape);
     const DeviceTensor dx(on, type, shape);
@@ -93,13 +90,41 @@ class PlannedOps : public testing::OpTest {
 TEST_P(PlannedOps, GiveTheSameBitsFromAPoisonedWorkspaceAsWithoutAPlan) {
   const std::vector<std::byte> unplanned = run(device(), dtype());
   const TestDevice planned(GetParam().device);
-  const std::int64_t bytes = planned.ops().prepare(plan());
+  const std::int64_t bytes = planned.ops().workspace_bytes(plan());
   ASSERT_GT(bytes, 0);
   // The workspace's guards also show when a family writes past what it booked.
   const DeviceTensor workspace(planned, Dtype::kU8, {bytes});
-  planned.ops().bind_workspace(workspace);
+  planned.ops().prepare(plan(), workspace);
   EXPECT_TRUE(run(planned, dtype()) == unplanned);
   EXPECT_TRUE(run(planned, dtype()) == unplanned) << "second use of the workspace";
+}
+
+TEST_P(PlannedOps, OfInferenceBookNothingForBackward) {
+  OpsPlan inference = plan();
+  inference.training = false;
+  inference.linears[0].training = false;
+  const std::int64_t bytes = device().ops().workspace_bytes(inference);
+  EXPECT_LT(bytes, device().ops().workspace_bytes(plan()));
+  const DeviceTensor workspace(device(), Dtype::kU8, {bytes});
+  device().ops().prepare(inference, workspace);
+  const testing::AttentionCase c({.lengths = {{26, 70}, {26, 70}}, .heads = 2, .head_dim = 32, .dropout = {}, .tail = 0}, dtype(), 803);
+  const testing::AttentionRun attention(device(), dtype(), c);
+  attention.forward();
+  EXPECT_THROW(attention.backward(), WorkspaceTooSmall);
+}
+
+TEST_P(PlannedOps, AskForWorkspaceAsOftenAsWantedAndForNoneWithoutAPlan) {
+  const std::int64_t bytes = device().ops().workspace_bytes(plan());
+  EXPECT_EQ(device().ops().workspace_bytes(plan()), bytes);
+  EXPECT_EQ(device().ops().workspace_bytes({}), 0);
+}
+
+TEST_P(PlannedOps, RefuseAWorkspaceThatIsSmallerThanThePlans) {
+  const std::int64_t bytes = device().ops().workspace_bytes(plan());
+  const DeviceTensor small(device(), Dtype::kU8, {bytes - 1});
+  EXPECT_NE(testing::message_of<ShapeError>([&] { device().ops().prepare(plan(), small); }).find(std::to_string(bytes)), std::string::npos);
+  const DeviceTensor wrong(device(), Dtype::kF32, {bytes});
+  EXPECT_THROW(device().ops().prepare(plan(), wrong), ShapeError);
 }
 
 FLASHBERT_FOR_DEVICES_AND_DTYPES(PlannedOps);

@@ -21,17 +21,13 @@ constexpr std::int64_t kLongest = 90;
 constexpr std::int64_t kVocab = 128;
 constexpr std::int64_t kElements[] = {kHidden * 100, 7, 4096, 4097};  // chunks of 4,096: 2 + 1 + 1 + 2
 
-OpsPlan plan_of(Dtype compute) {
+OpsPlan largest_plan() {
   OpsPlan plan;
-  plan.compute = compute;
   plan.max_tokens = kRows;
   plan.max_seq_len = kLongest;
-  plan.heads = 3;
   plan.head_dim = 24;
   plan.hidden = kHidden;
-  plan.intermediate = 2 * kHidden;
   plan.max_logit_rows = kRows;
-  plan.padded_vocab = kVocab;
   plan.parameter_elements.assign(std::begin(kElements), std::end(kElements));
   return plan;
 }
@@ -43,9 +39,8 @@ class Workspace : public testing::OpTest {
   void expect_covered(const char* op, std::int64_t booked, const std::function<void(const TestDevice&)>& run) const {
     const auto with = [&](std::int64_t bytes) {
       const TestDevice on(GetParam().device);
-      static_cast<void>(on.ops().prepare(plan_of(dtype())));
       const DeviceTensor workspace(on, Dtype::kU8, {bytes});
-      on.ops().bind_workspace(workspace);
+      on.ops().prepare({}, workspace);  // an empty plan takes a workspace of any size
       run(on);
     };
     std::int64_t needed = 0;
@@ -68,7 +63,7 @@ TEST_P(Workspace, OfAttentionCoversItsLongestSequences) {
   // The last layer's plan: one query row each is the least that a sequence has.
   const testing::AttentionCase c({.lengths = {{kLongest, 6}, {kLongest, 6}}, .heads = 3, .head_dim = 24, .dropout = {}, .tail = 0}, dtype(),
                                  811);
-  const std::int64_t booked = cpu::attention_scratch_bytes(plan_of(dtype()), context());
+  const std::int64_t booked = cpu::attention_scratch_bytes(largest_plan(), context());
   expect_covered("attention_forward", booked, [&](const TestDevice& on) { testing::AttentionRun(on, dtype(), c).forward(); });
   expect_covered("attention_backward", booked, [&](const TestDevice& on) {
     testing::AttentionRun run(on, dtype(), c);
@@ -84,12 +79,12 @@ TEST_P(Workspace, OfAttentionCoversManyShortSequences) {
   ones.queries.assign(kRows, 1);
   ones.keys.assign(kRows, 1);
   const testing::AttentionCase c({.lengths = ones, .heads = 3, .head_dim = 24, .dropout = {}, .tail = 0}, dtype(), 812);
-  expect_covered("attention_forward", cpu::attention_scratch_bytes(plan_of(dtype()), context()),
+  expect_covered("attention_forward", cpu::attention_scratch_bytes(largest_plan(), context()),
                  [&](const TestDevice& on) { testing::AttentionRun(on, dtype(), c).forward(); });
 }
 
 TEST_P(Workspace, OfLayerNormCoversItsRows) {
-  const std::int64_t booked = cpu::layer_norm_scratch_bytes(plan_of(dtype()), context());
+  const std::int64_t booked = cpu::layer_norm_scratch_bytes(largest_plan(), context());
   const std::vector<double> values(kRows * kHidden, 0.5);
   const std::vector<double> ones(kHidden, 1.0);
   const std::vector<double> rows(kRows, 1.0);
@@ -134,7 +129,7 @@ TEST_P(Workspace, OfEmbeddingGradientsCoversItsRows) {
   const std::vector<double> values(kRows * kHidden, 0.5);
   std::vector<std::int32_t> order(kRows);
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
-  expect_covered("embedding_gradient", cpu::embeddings_scratch_bytes(plan_of(dtype()), context()), [&](const TestDevice& on) {
+  expect_covered("embedding_gradient", cpu::embeddings_scratch_bytes(largest_plan(), context()), [&](const TestDevice& on) {
     const DeviceTensor table(on, Dtype::kF32, {10, kHidden}, std::vector<double>(10 * kHidden, 0.0));
     const DeviceTensor dz(on, dtype(), {kRows, kHidden}, values);
     const DeviceTensor rows = make_i32(on, order);
@@ -146,7 +141,7 @@ TEST_P(Workspace, OfEmbeddingGradientsCoversItsRows) {
 }
 
 TEST_P(Workspace, OfCrossEntropyCoversItsRows) {
-  expect_covered("softmax_cross_entropy", cpu::cross_entropy_scratch_bytes(plan_of(dtype()), context()), [&](const TestDevice& on) {
+  expect_covered("softmax_cross_entropy", cpu::cross_entropy_scratch_bytes(largest_plan(), context()), [&](const TestDevice& on) {
     const DeviceTensor logits(on, dtype(), {kRows, kVocab}, std::vector<double>(kRows * kVocab, 0.25));
     const DeviceTensor labels = make_i32(on, std::vector<std::int32_t>(kRows, 3));
     const DeviceTensor scale(on, Dtype::kF32, Shape{1}, std::vector<double>{1.0});
@@ -163,7 +158,7 @@ TEST_P(Workspace, OfCrossEntropyCoversItsRows) {
 }
 
 TEST_P(Workspace, OfTheOptimizerCoversAllParameters) {
-  const std::int64_t booked = cpu::optimizer_scratch_bytes(plan_of(dtype()), context());
+  const std::int64_t booked = cpu::optimizer_scratch_bytes(largest_plan(), context());
   expect_covered("global_norm", booked, [&](const TestDevice& on) {
     std::vector<std::unique_ptr<DeviceTensor>> tensors;
     std::vector<ConstTensor> views;
@@ -180,12 +175,12 @@ TEST_P(Workspace, OfTheOptimizerCoversAllParameters) {
 }
 
 TEST_P(Workspace, OfProductsCoversThePlannedShapesAndNoLargerOnes) {
-  const LinearShape shape{.in = kHidden, .out = 2 * kHidden, .max_rows = kRows, .compute = dtype(), .output = dtype(), .training = true};
-  OpsPlan plan = plan_of(dtype());
+  const LinearShape shape{.in = kHidden, .out = 2 * kHidden, .max_rows = kRows, .compute = dtype(), .training = true};
+  OpsPlan plan = largest_plan();
   plan.linears = {shape};
   const TestDevice on(GetParam().device);
-  const DeviceTensor workspace(on, Dtype::kU8, {on.ops().prepare(plan)});
-  on.ops().bind_workspace(workspace);
+  const DeviceTensor workspace(on, Dtype::kU8, {on.ops().workspace_bytes(plan)});
+  on.ops().prepare(plan, workspace);
   const auto products = [&](std::int64_t in, std::int64_t out, std::int64_t rows) {
     LinearShape own = shape;
     own.in = in;
@@ -208,7 +203,7 @@ TEST_P(Workspace, OfProductsCoversThePlannedShapesAndNoLargerOnes) {
 }
 
 TEST_P(Workspace, OfEmbeddingsCoversItsRows) {
-  const std::int64_t booked = cpu::embeddings_scratch_bytes(plan_of(dtype()), context());
+  const std::int64_t booked = cpu::embeddings_scratch_bytes(largest_plan(), context());
   const std::vector<double> values(kRows * kHidden, 0.5);
   const std::vector<double> ones(kHidden, 1.0);
   const std::vector<double> rows(kRows, 1.0);
@@ -257,21 +252,17 @@ TEST_P(Workspace, OfEmbeddingsCoversItsRows) {
   });
 }
 
-// prepare() books the largest: each family's turn, with sizes that leave the others behind. Embeddings need what LayerNorm needs, or less.
-// One thread, since attention and LayerNorm book for each.
+// workspace_bytes() books the largest: each family's turn, with sizes that leave the others behind. Embeddings need what LayerNorm needs,
+// or less. One thread, since attention and LayerNorm book for each.
 TEST_P(Workspace, IsBookedForWhicheverFamilyNeedsMost) {
   const TestDevice on(GetParam().device, 1);
   const CpuContext& one = on.cpu_context();
   OpsPlan little;
-  little.compute = dtype();
   little.max_tokens = 1;
   little.max_seq_len = 1;
-  little.heads = 1;
   little.head_dim = 8;
   little.hidden = 8;
-  little.intermediate = 8;
   little.max_logit_rows = 1;
-  little.padded_vocab = 64;
   little.parameter_elements = {1};
   OpsPlan attention = little;
   attention.max_tokens = 512;
@@ -296,7 +287,7 @@ TEST_P(Workspace, IsBookedForWhicheverFamilyNeedsMost) {
         ASSERT_LT(cases[other].first(plan, one), bytes) << "case " << i << " is not the one of family " << other;
       }
     }
-    EXPECT_EQ(on.ops().prepare(plan), (bytes + 255) / 256 * 256) << "family " << i;
+    EXPECT_EQ(on.ops().workspace_bytes(plan), (bytes + 255) / 256 * 256) << "family " << i;
   }
 }
 

@@ -9,8 +9,8 @@ class LaggingOps final : public Ops {
   explicit LaggingOps(LaggingContext& context) : Ops(context), lagging_(context), cpu_(std::make_unique<cpu::CpuOps>(context.cpu())) {}
 
   [[nodiscard]] std::int64_t row_count(std::int64_t rows) const override { return cpu_->row_count(rows); }
-  std::int64_t prepare(const OpsPlan& plan) override { return cpu_->prepare(plan); }
-  void bind_workspace(Tensor workspace) override { cpu_->bind_workspace(workspace); }
+  [[nodiscard]] std::int64_t workspace_bytes(const OpsPlan& plan) const override { return cpu_->workspace_bytes(plan); }
+  void prepare(const OpsPlan& plan, Tensor workspace) override { cpu_->prepare(plan, workspace); }
   [[nodiscard]] std::int64_t linear_pack_bytes(const LinearShape& shape) const override { return cpu_->linear_pack_bytes(shape); }
 
  private:

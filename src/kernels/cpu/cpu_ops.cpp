@@ -17,21 +17,23 @@ CpuOps::CpuOps(CpuContext& context) : Ops(context), context_(context), linear_(s
 
 CpuOps::~CpuOps() = default;
 
-std::int64_t CpuOps::prepare(const OpsPlan& plan) {
-  linear_bytes_ = aligned(linear_->prepare(plan));
+std::int64_t CpuOps::workspace_bytes(const OpsPlan& plan) const {
+  const bool trains = plan.training && !plan.parameter_elements.empty();
   const std::int64_t scratch_bytes = std::max({attention_scratch_bytes(plan, context()), layer_norm_scratch_bytes(plan, context()),
                                                embeddings_scratch_bytes(plan, context()), cross_entropy_scratch_bytes(plan, context()),
-                                               optimizer_scratch_bytes(plan, context())});
-  return linear_bytes_ + aligned(scratch_bytes);
+                                               trains ? optimizer_scratch_bytes(plan, context()) : 0});
+  return aligned(linear_->workspace_bytes(plan)) + aligned(scratch_bytes);
 }
 
-void CpuOps::bind_workspace(Tensor workspace) {
-  check<ShapeError>(workspace.dtype() == Dtype::kU8 && workspace.contiguous() && workspace.bytes() >= linear_bytes_,
-                    "workspace is {} {}; book contiguous u8 of the size that prepare returned, at least {} bytes",
-                    name_of(workspace.dtype()), workspace.shape().text(), linear_bytes_);
+void CpuOps::prepare(const OpsPlan& plan, Tensor workspace) {
+  const std::int64_t needed = workspace_bytes(plan);
+  check<ShapeError>(workspace.dtype() == Dtype::kU8 && workspace.contiguous() && workspace.bytes() >= needed,
+                    "workspace is {} {}; book contiguous u8 of the size that workspace_bytes returns for the plan, here {} bytes",
+                    name_of(workspace.dtype()), workspace.shape().text(), needed);
   const Tensor bytes = workspace.reshape(Shape{workspace.elements()});
-  linear_->bind_workspace(bytes.rows(0, linear_bytes_));
-  workspace_ = bytes.rows(linear_bytes_, bytes.elements() - linear_bytes_);
+  const std::int64_t linear_bytes = aligned(linear_->workspace_bytes(plan));
+  linear_->prepare(plan, bytes.rows(0, linear_bytes));
+  workspace_ = bytes.rows(linear_bytes, bytes.elements() - linear_bytes);
 }
 
 std::int64_t CpuOps::linear_pack_bytes(const LinearShape& shape) const { return linear_->pack_bytes(shape); }

@@ -18,8 +18,8 @@ class CpuOps final : public Ops {
   explicit CpuOps(CpuContext& context);
   ~CpuOps() override;
   [[nodiscard]] CpuContext& context() const { return context_; }
-  std::int64_t prepare(const OpsPlan& plan) override;
-  void bind_workspace(Tensor workspace) override;
+  [[nodiscard]] std::int64_t workspace_bytes(const OpsPlan& plan) const override;
+  void prepare(const OpsPlan& plan, Tensor workspace) override;
   [[nodiscard]] std::int64_t linear_pack_bytes(const LinearShape& shape) const override;
 
  private:
@@ -53,12 +53,11 @@ class CpuOps final : public Ops {
 
   CpuContext& context_;
   std::unique_ptr<Linear> linear_;
-  Tensor workspace_;               ///< bound
-  std::int64_t linear_bytes_ = 0;  ///< the workspace's first part is linear_'s
+  Tensor workspace_;  ///< what is left of it after linear_'s part
   Buffer own_scratch_;
 };
 
-// Bytes of scratch that each family needs for shapes within the plan; prepare() books the largest.
+// Bytes of scratch that each family needs for shapes within the plan; workspace_bytes() books the largest.
 std::int64_t attention_scratch_bytes(const OpsPlan& plan, const CpuContext& context);
 std::int64_t layer_norm_scratch_bytes(const OpsPlan& plan, const CpuContext& context);
 std::int64_t embeddings_scratch_bytes(const OpsPlan& plan, const CpuContext& context);

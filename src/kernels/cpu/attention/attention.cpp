@@ -23,15 +23,16 @@ const AttentionKernels& attention_kernels(const CpuContext& context) {
   }
 }
 
-/// Bytes one thread needs for a (sequence, head) of these sizes: a bound over all instruction sets of what either pass cuts, a multiple
-/// of a cache line.
-std::int64_t thread_scratch_bytes(std::int64_t queries, std::int64_t head_dim) {
+/// Bytes one thread needs for a (sequence, head) of these sizes: a bound over all instruction sets of what the pass cuts, a multiple of a
+/// cache line.
+enum class AttentionPass { kForward, kBackward };
+std::int64_t thread_scratch_bytes(AttentionPass pass, std::int64_t queries, std::int64_t head_dim) {
   constexpr std::int64_t kSlackFloats = 8192;  // small tiles, padding of pieces
   const std::int64_t width = (head_dim + 15) / 16 * 16;
   const std::int64_t forward = kKeyBlock * (head_dim + width + 16) + 16 * head_dim;
   const std::int64_t backward =
       kBackwardKeys * (2 * head_dim + 3 * width + 3 * kMostBackwardRows) + 2 * kMostBackwardRows * (width + head_dim);
-  const std::int64_t floats = std::max(forward, backward) + queries * (width + 2) + kSlackFloats;
+  const std::int64_t floats = (pass == AttentionPass::kForward ? forward : backward) + queries * (width + 2) + kSlackFloats;
   return (floats * static_cast<std::int64_t>(sizeof(float)) + 63) / 64 * 64;
 }
 
@@ -167,7 +168,8 @@ std::int64_t total_scratch(std::int64_t sequences, std::int64_t bytes_per_thread
 void CpuOps::do_attention_forward(const AttentionForward& args) {
   const AttentionInputs& in = args.inputs;
   const std::int64_t sequences = in.cu_queries.extent(0) - 1;
-  const std::int64_t bytes_per_thread = thread_scratch_bytes(checked_longest_query(in, args.keep_bits), in.query.extent(2));
+  const std::int64_t bytes_per_thread =
+      thread_scratch_bytes(AttentionPass::kForward, checked_longest_query(in, args.keep_bits), in.query.extent(2));
   std::byte* const memory = scratch("attention_forward", total_scratch(sequences, bytes_per_thread, context().threads()));
   const auto kernel = attention_kernels(context()).forward[type_index(in.query.dtype())];
   for_items(in, context(), memory, bytes_per_thread, [&](std::int32_t sequence, std::int64_t head, void* own) {
@@ -192,7 +194,8 @@ void CpuOps::do_attention_forward(const AttentionForward& args) {
 void CpuOps::do_attention_backward(const AttentionBackward& args) {
   const AttentionInputs& in = args.inputs;
   const std::int64_t sequences = in.cu_queries.extent(0) - 1;
-  const std::int64_t bytes_per_thread = thread_scratch_bytes(checked_longest_query(in, args.keep_bits), in.query.extent(2));
+  const std::int64_t bytes_per_thread =
+      thread_scratch_bytes(AttentionPass::kBackward, checked_longest_query(in, args.keep_bits), in.query.extent(2));
   std::byte* const memory = scratch("attention_backward", total_scratch(sequences, bytes_per_thread, context().threads()));
   const auto kernel = attention_kernels(context()).backward[type_index(in.query.dtype())];
   for_items(in, context(), memory, bytes_per_thread, [&](std::int32_t sequence, std::int64_t head, void* own) {
@@ -225,7 +228,11 @@ void CpuOps::do_attention_backward(const AttentionBackward& args) {
 
 std::int64_t attention_scratch_bytes(const OpsPlan& plan, const CpuContext& context) {
   const std::int64_t sequences = plan.max_tokens;  // at least one token each, as far as the plan knows
-  return total_scratch(sequences, thread_scratch_bytes(plan.max_seq_len, plan.head_dim), context.threads());
+  if (sequences == 0) return 0;
+  const std::int64_t queries = plan.max_seq_len;
+  const std::int64_t forward = thread_scratch_bytes(AttentionPass::kForward, queries, plan.head_dim);
+  const std::int64_t backward = plan.training ? thread_scratch_bytes(AttentionPass::kBackward, queries, plan.head_dim) : 0;
+  return total_scratch(sequences, std::max(forward, backward), context.threads());
 }
 
 }  // namespace flashbert::cpu

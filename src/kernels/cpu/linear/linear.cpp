@@ -132,7 +132,7 @@ std::int64_t Linear::Implementation::prepare_forward(const LinearShape& layer, s
   shape.rows = rows;
   shape.columns = layer.out;
   shape.depth = layer.in;
-  shape.output = layer.output;
+  shape.output = layer.compute;
   shape.bias = true;
   return booked_bytes(MultiplyPlan(shape, products), layer.in);
 }
@@ -155,7 +155,8 @@ std::int64_t Linear::Implementation::prepare_gradients(const LinearShape& layer,
 Linear::Linear(CpuContext& context) : implementation_(std::make_unique<Implementation>(context)) {}
 Linear::~Linear() = default;
 
-std::int64_t Linear::prepare(const OpsPlan& plan) {
+std::int64_t Linear::workspace_bytes(const OpsPlan& plan) const {
+  static_assert(kRowBucket % kRowBlock == 0, "a batch's rows are whole blocks, so that the plan meets every count of blocks");
   std::int64_t bytes = 0;
   for (const LinearShape& layer : plan.linears) {
     for (std::int64_t rows = kRowBlock; rows <= bucket_rows(layer.max_rows); rows += kRowBlock) {
@@ -166,7 +167,10 @@ std::int64_t Linear::prepare(const OpsPlan& plan) {
   return bytes;
 }
 
-void Linear::bind_workspace(Tensor workspace) { implementation_->workspace = workspace; }
+void Linear::prepare(const OpsPlan& plan, Tensor workspace) {
+  require_workspace("linear", workspace_bytes(plan), workspace.bytes());
+  implementation_->workspace = workspace;
+}
 
 std::int64_t Linear::pack_bytes(const LinearShape& shape) const {
   const LinearPath path = implementation_->path_of(shape.compute);

@@ -110,7 +110,8 @@ void CpuOps::do_embedding_gradient(const EmbeddingGradient& args) {
 }
 
 std::int64_t embeddings_scratch_bytes(const OpsPlan& plan, const CpuContext& context) {
-  return std::max(layer_norm_scratch_bytes(plan, context), long_run_bytes(plan.max_tokens));
+  const std::int64_t norm = layer_norm_scratch_bytes(plan, context);
+  return plan.training && plan.max_tokens > 0 ? std::max(norm, long_run_bytes(plan.max_tokens)) : norm;
 }
 
 }  // namespace flashbert::cpu

@@ -150,8 +150,10 @@ void CpuOps::do_dropout_add_layer_norm_backward(const DropoutAddLayerNormBackwar
 }
 
 std::int64_t layer_norm_scratch_bytes(const OpsPlan& plan, const CpuContext& context) {
-  return std::max(norm_row_scratch_bytes(plan.hidden) * context.threads(),
-                  norm_gradient_scratch_bytes(std::max(plan.max_tokens, plan.max_logit_rows), plan.hidden));
+  if (plan.hidden == 0) return 0;
+  const std::int64_t forward = norm_row_scratch_bytes(plan.hidden) * context.threads();
+  if (!plan.training) return forward;
+  return std::max(forward, norm_gradient_scratch_bytes(std::max(plan.max_tokens, plan.max_logit_rows), plan.hidden));
 }
 
 }  // namespace flashbert::cpu
