@@ -5,7 +5,7 @@
 #include "bench/bench_loader.h"
 #include "bench/bench_step.h"
 #include "commands/command_line.h"
-#include "commands/numbers.h"
+#include "commands/options.h"
 
 namespace flashbert {
 namespace {
@@ -53,7 +53,7 @@ CLI::App* add_bench(CLI::App& bench, const std::shared_ptr<BenchArguments>& argu
       "time for each row");
   command->add_flag("--json", arguments->json, "one JSON document on standard output");
   command->callback([arguments, &action, name, run] {
-    action = [arguments, name, run](CommandContext& /*context*/) {
+    action = [arguments, name, run] {
       check<ConfigError>(arguments->precision == "bf16" || arguments->precision == "f32", "--precision is '{}'; choose bf16 or f32",
                          arguments->precision);
       arguments->common.precision = arguments->precision == "bf16" ? Precision::kBf16 : Precision::kF32;

@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands/command_line.h"
+#include "commands/options.h"
 #include "train/checkpoint.h"
 
 namespace flashbert {
@@ -44,7 +45,7 @@ void add_checkpoint_command(CLI::App& app, Action& action) {
   inspect->add_option("file", options->in, "safetensors file or folder")->required();
   inspect->add_flag("--json", options->json, "one JSON document on standard output");
   inspect->callback([options, &action] {
-    action = [options](CommandContext& /*context*/) {
+    action = [options] {
       print_summary(inspect_checkpoint(options->in), options->json);
       return ExitCode::kGood;
     };
@@ -58,7 +59,7 @@ void add_checkpoint_command(CLI::App& app, Action& action) {
   convert->add_flag("--overwrite", options->convert.overwrite, "replace an existing file");
   convert->add_option("--model", options->convert.model, "config.json for what tensors cannot tell");
   convert->callback([options, &action] {
-    action = [options](CommandContext& /*context*/) {
+    action = [options] {
       const std::string note = convert_checkpoint(options->in, options->out, options->convert);
       if (!note.empty()) fmt::print("{}\n", note);
       return ExitCode::kGood;

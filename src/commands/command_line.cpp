@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "commands/arguments.h"
-#include "commands/numbers.h"
-#include "commands/settings.h"
+#include "commands/options.h"
+#include "commands/setting_keys.h"
 #include "commands/version_text.h"
 #include "core/log.h"
 
@@ -16,40 +15,6 @@ const CLI::App* chosen(const CLI::App& app) {
   const CLI::App* at = &app;
   while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
   return at;
-}
-
-std::vector<std::string> known_words(const CLI::App& app) {
-  std::vector<std::string> words;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) words.push_back("--" + name);
-  }
-  for (const CLI::App* command : app.get_subcommands(nullptr)) words.push_back(command->get_name());
-  return words;
-}
-
-/// "flashbert data inspect"
-std::string full_name(const CLI::App& app) {
-  return app.get_parent() == nullptr ? app.get_name() : full_name(*app.get_parent()) + " " + app.get_name();
-}
-
-std::string command_names(const CLI::App& app) {
-  std::string names;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) names += (names.empty() ? "" : ", ") + command->get_name();
-  return names;
-}
-
-[[noreturn]] void refuse_word(const CLI::App& app, const std::string& word) {
-  const std::string bare = word.substr(0, word.find('='));
-  const std::string near = nearest(bare, known_words(app));
-  const std::string commands = command_names(app);
-  const char* const kind = bare.starts_with("-") ? "option" : commands.empty() ? "word" : "command";
-  std::string hint;
-  if (!near.empty()) {
-    hint = fmt::format(", the nearest known is {}", near);
-  } else if (!commands.empty()) {
-    hint = fmt::format("; there are {}", commands);
-  }
-  throw ConfigError(fmt::format("{}: unknown {} {}{}; see {} --help", full_name(app), kind, bare, hint, full_name(app)));
 }
 
 void allow_extras_everywhere(CLI::App& app) {
@@ -65,14 +30,6 @@ void add_log_level(CLI::App& app, std::string& level) {
 }
 
 }  // namespace
-
-void add_count(CLI::App& command, const std::string& name, std::int64_t& value, std::int64_t low, const std::string& help) {
-  command
-      .add_option_function<std::string>(
-          name, [&value, name, low](const std::string& text) { value = parse_integer(name, text, low, INT64_MAX / 4); }, help)
-      ->default_str(std::to_string(value))
-      ->trigger_on_parse();
-}
 
 void KeyOptions::add_to(CLI::App& command) {
   command.add_option("--config", config_file, "TOML file with keys (names with _ for -); FLASHBERT_ variables and options override it");
@@ -93,8 +50,8 @@ ExitCode run_command_line(int argc, char** argv, Communicator& communicator) {
   app.set_help_all_flag();
   std::string log_level = "info";
   Action action;
-  add_train_command(app, action);
-  add_eval_command(app, action);
+  add_train_command(app, communicator, action);
+  add_eval_command(app, communicator, action);
   add_data_command(app, action);
   add_checkpoint_command(app, action);
   add_bench_command(app, action);
@@ -124,8 +81,7 @@ ExitCode run_command_line(int argc, char** argv, Communicator& communicator) {
   while (first->get_parent() != nullptr && first->get_parent()->get_parent() != nullptr) first = first->get_parent();
   if (first->get_name() != "train" && first->get_name() != "eval" && !communicator.root()) return ExitCode::kGood;
   configure_log(communicator.rank(), log_level);
-  CommandContext context{communicator};
-  return action(context);
+  return action();
 }
 
 }  // namespace flashbert

@@ -13,23 +13,16 @@
 
 namespace flashbert {
 
-/// What a command is run with after its options were read.
-struct CommandContext {
-  Communicator& communicator;
-};
+/// Every command registers a subcommand and sets `action` when it was chosen; run_command_line runs it. Commands that have no use for ranks
+/// run on the root alone and get no communicator; the others get one that outlives the action.
+using Action = std::function<ExitCode()>;
 
-/// Every command registers a subcommand and sets `action` when it was chosen; main runs it.
-using Action = std::function<ExitCode(CommandContext&)>;
-
-void add_train_command(CLI::App& app, Action& action);
-void add_eval_command(CLI::App& app, Action& action);
+void add_train_command(CLI::App& app, Communicator& communicator, Action& action);
+void add_eval_command(CLI::App& app, Communicator& communicator, Action& action);
 void add_data_command(CLI::App& app, Action& action);
 void add_checkpoint_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);
 void add_report_command(CLI::App& app, Action& action);
-
-/// A whole-number option of at least `low`, read by the rules of numbers.h; its default is the value it has now.
-void add_count(CLI::App& command, const std::string& name, std::int64_t& value, std::int64_t low, const std::string& help);
 
 /// Options of all train keys on a subcommand, collected as text in the order given: --key value, --key=value, and bare flags for
 /// booleans.

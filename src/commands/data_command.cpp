@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands/command_line.h"
-#include "commands/numbers.h"
+#include "commands/options.h"
 #include "data/fingerprint.h"
 #include "data/shard_description.h"
 #include "data/shard_reader.h"
@@ -111,7 +111,7 @@ void add_synth(CLI::App& data, Action& action) {
   command->add_flag("--overwrite", *overwrite, "replace shards that lie there");
   command->add_flag("--shuffle-labels", options->shuffle_labels, "labels of other samples: nothing can be learned (a control)");
   command->callback([options, overwrite, &action] {
-    action = [options, overwrite](CommandContext& /*context*/) {
+    action = [options, overwrite] {
       for (const char* const part : {"train", "eval"}) {
         std::error_code ignored;
         const std::filesystem::path folder = options->out / part;
@@ -141,7 +141,7 @@ void add_data_command(CLI::App& app, Action& action) {
   command->add_option("--rows", options->rows, "samples to print, first:end");
   command->add_option("--vocab", options->vocab, "vocab.txt: print words for ids");
   command->add_flag("--json", options->json, "one JSON document on standard output");
-  command->callback([options, &action] { action = [options](CommandContext& /*context*/) { return inspect(*options); }; });
+  command->callback([options, &action] { action = [options] { return inspect(*options); }; });
 }
 
 }  // namespace flashbert

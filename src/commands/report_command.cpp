@@ -4,6 +4,7 @@
 #include <map>
 
 #include "commands/command_line.h"
+#include "commands/options.h"
 #include "report/judge_report.h"
 
 namespace flashbert {
@@ -74,7 +75,7 @@ void add_rules(CLI::App& command, const std::shared_ptr<ReportArguments>& argume
   add_count(*rules, "--global-batch", arguments->global_batch, 0, "samples an update; 0 = list all reference points");
   rules->add_flag("--json", arguments->json, "one JSON document on standard output");
   rules->callback([arguments, &action] {
-    action = [arguments](CommandContext& /*context*/) {
+    action = [arguments] {
       const Ruleset ruleset = parse_ruleset("--ruleset", arguments->ruleset);
       if (arguments->json) {
         fmt::print("{}\n", rules_json(ruleset, arguments->global_batch).dump());
@@ -100,7 +101,7 @@ void add_report_command(CLI::App& app, Action& action) {
                     "take samples to converge from train_samples, not from the last evaluation");
   command->callback([arguments, &action, command] {
     if (!command->get_subcommands().empty()) return;
-    action = [arguments](CommandContext& /*context*/) { return report(*arguments); };
+    action = [arguments] { return report(*arguments); };
   });
   add_rules(*command, arguments, action);
 }

@@ -3,7 +3,8 @@
 
 #include "commands/command_line.h"
 #include "commands/dry_run.h"
-#include "commands/settings.h"
+#include "commands/setting_sources.h"
+#include "commands/settings_text.h"
 #include "core/log.h"
 #include "train/evaluator.h"
 #include "train/trainer.h"
@@ -48,40 +49,40 @@ ConfigText config_text(const ResolvedSettings& resolved, Communicator& communica
 
 }  // namespace
 
-void add_train_command(CLI::App& app, Action& action) {
+void add_train_command(CLI::App& app, Communicator& communicator, Action& action) {
   const auto options = std::make_shared<TrainOptions>();  // shared by the parser's callback and the action
   CLI::App* const command = app.add_subcommand("train", "Train to the target accuracy and write an MLPerf log");
   command->footer("Example: flashbert train --config configs/demo.toml --train-data data/train --eval-data data/eval --out results/first");
   options->keys.add_to(*command);
   command->add_flag("--overwrite", options->overwrite, "replace results that lie in --out");
   command->add_flag("--dry-run", options->dry_run, "print settings, memory plan and evaluation points; train nothing");
-  command->callback([options, &action] {
-    action = [options](CommandContext& context) {
-      const ResolvedSettings resolved = resolve(*options, context.communicator);
-      const ConfigText text = config_text(resolved, context.communicator);
+  command->callback([options, &communicator, &action] {
+    action = [options, &communicator] {
+      const ResolvedSettings resolved = resolve(*options, communicator);
+      const ConfigText text = config_text(resolved, communicator);
       if (options->dry_run) {
-        run_dry(resolved.values, text, context.communicator);
+        run_dry(resolved.values, text, communicator);
         return ExitCode::kGood;
       }
-      return run_training(resolved.values, text, context.communicator);
+      return run_training(resolved.values, text, communicator);
     };
   });
 }
 
-void add_eval_command(CLI::App& app, Action& action) {
+void add_eval_command(CLI::App& app, Communicator& communicator, Action& action) {
   const auto options = std::make_shared<TrainOptions>();
   CLI::App* const command = app.add_subcommand("eval", "Masked-LM and next-sentence accuracy of a checkpoint");
   command->footer("Example: flashbert eval --init checkpoint.safetensors --model config.json --eval-data data/eval --json");
   options->keys.add_to(*command);
   command->add_flag("--json", options->json, "one JSON document on standard output");
-  command->callback([options, &action] {
-    action = [options](CommandContext& context) {
-      const ResolvedSettings resolved = resolve(*options, context.communicator);
+  command->callback([options, &communicator, &action] {
+    action = [options, &communicator] {
+      const ResolvedSettings resolved = resolve(*options, communicator);
       const ConfigText text = [&resolved](const std::vector<DecidedValue>& decided) { return settings_text(resolved, decided); };
-      const EvaluationResult r = run_evaluation(resolved.values, text, context.communicator);
+      const EvaluationResult r = run_evaluation(resolved.values, text, communicator);
       const bool finite = std::isfinite(r.mlm_loss) && std::isfinite(r.nsp_loss);
       const ExitCode code = finite ? ExitCode::kGood : ExitCode::kBadVerdict;
-      if (!context.communicator.root()) return code;
+      if (!communicator.root()) return code;
       if (!finite) spdlog::error("the losses are not finite: {} holds weights that are not, or far too large", resolved.values.init);
       if (options->json) {
         const nlohmann::ordered_json json = {{"accuracy", r.accuracy},        {"correct", r.correct},   {"masked", r.masked},

@@ -10,16 +10,14 @@ namespace flashbert {
 namespace {
 
 constexpr std::int64_t kMaxHeadDim = 256;
-constexpr std::int64_t kMaxPositions = 65535;  // positions share a 32-bit dropout counter word with block numbers
-constexpr std::int64_t kMaxLayers = 4000;      // 12 bits of the same counter
-constexpr std::int64_t kMaxHeads = 65535;
 
-void check_range(const char* key, std::int64_t value, std::int64_t low, std::int64_t high) {
-  check<ConfigError>(value >= low && value <= high, "{} is {}; it must be {} to {}", key, value, low, high);
+void check_range(const char* key, std::int64_t value, IntegerRange range) {
+  check<ConfigError>(value >= range.least && value <= range.most, "{} is {}; it must be {} to {}", key, value, range.least, range.most);
 }
 
 void check_rate(const char* key, float value) {
-  check<ConfigError>(value >= 0.0F && value < 1.0F, "{} is {}; it must be at least 0 and below 1", key, value);
+  constexpr auto kMost = static_cast<float>(BertConfig::kMostDropout);
+  check<ConfigError>(value >= 0.0F && value <= kMost, "{} is {}; it must be 0 to {}", key, value, kMost);
 }
 
 template <class T>
@@ -62,13 +60,13 @@ void check_kind(const nlohmann::json& json, const std::filesystem::path& path) {
 }  // namespace
 
 void BertConfig::validate() const {
-  check_range("layers", layers, 1, kMaxLayers);
-  check_range("hidden", hidden, 8, 65536);
-  check_range("heads", heads, 1, kMaxHeads);
-  check_range("intermediate", intermediate, 8, 1 << 20);
-  check_range("vocab", vocab, 8, 1 << 24);
-  check_range("max-positions", max_positions, 1, kMaxPositions);
-  check_range("type-vocab", type_vocab, 1, 256);
+  check_range("layers", layers, kLayers);
+  check_range("hidden", hidden, kHidden);
+  check_range("heads", heads, kHeads);
+  check_range("intermediate", intermediate, kIntermediate);
+  check_range("vocab", vocab, kVocab);
+  check_range("max-positions", max_positions, kPositions);
+  check_range("type-vocab", type_vocab, kTypeVocab);
   check<ConfigError>(hidden % heads == 0, "hidden {} is not a multiple of heads {}; see configs/README.md", hidden, heads);
   check<ConfigError>(head_dim() % 8 == 0 && head_dim() <= kMaxHeadDim,
                      "hidden {} / heads {} gives head size {}; it must be a multiple of 8, at most {} (32 and 64 are fast)", hidden, heads,

@@ -6,6 +6,11 @@
 
 namespace flashbert {
 
+/// Both ends included.
+struct IntegerRange {
+  std::int64_t least = 0, most = 0;
+};
+
 /// Shape and rates of a BERT pre-training model; defaults are BERT-large uncased (docs/benchmark-rules.md).
 struct BertConfig {
   std::int64_t layers = 24;
@@ -17,6 +22,16 @@ struct BertConfig {
   std::int64_t type_vocab = 2;
   float hidden_dropout = 0.1F;
   float attention_dropout = 0.1F;
+
+  // What each may be. Positions, layers and heads share words of the dropout counter (kernels/formulas.h).
+  static constexpr IntegerRange kLayers = {.least = 1, .most = 4000};
+  static constexpr IntegerRange kHidden = {.least = 8, .most = 65536};
+  static constexpr IntegerRange kHeads = {.least = 1, .most = 65535};
+  static constexpr IntegerRange kIntermediate = {.least = 8, .most = 1 << 20};
+  static constexpr IntegerRange kVocab = {.least = 8, .most = 1 << 24};
+  static constexpr IntegerRange kPositions = {.least = 1, .most = 65535};
+  static constexpr IntegerRange kTypeVocab = {.least = 1, .most = 256};
+  static constexpr double kMostDropout = 0.99;  ///< from 0
 
   static constexpr std::int64_t kVocabMultiple = 64;
   [[nodiscard]] std::int64_t head_dim() const { return hidden / heads; }

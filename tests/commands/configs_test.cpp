@@ -7,7 +7,8 @@
 #include <sstream>
 #include <string>
 
-#include "commands/settings.h"
+#include "commands/setting_keys.h"
+#include "commands/setting_sources.h"
 #include "train/settings_check.h"
 
 namespace flashbert {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "commands/settings.h"
+#include "commands/setting_sources.h"
 #include "core/error.h"
 #include "train/batch_split.h"
 #include "train/settings_check.h"

@@ -1,12 +1,14 @@
-#include "commands/numbers.h"
+#include "commands/options.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "core/error.h"
 
@@ -14,6 +16,7 @@ namespace flashbert {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::int64_t whole(const std::string& text) { return parse_integer("max-samples", text, 0, kNoLimit); }
@@ -94,6 +97,26 @@ TEST(Numbers, TextOfARealReadsBackToTheSameValue) {
   }
 }
 
+TEST(Numbers, WhatAFileTypesIsNotReadAgain) {
+  EXPECT_EQ(parse_integer("max-samples", OptionValue(3e6), 0, kNoLimit), 3'000'000);
+  EXPECT_EQ(parse_integer("seed", OptionValue(std::int64_t{9007199254740993}), 0, kNoLimit), 9007199254740993);  // 2^53 + 1: no double
+  EXPECT_EQ(parse_real("lr", OptionValue(0.1), 0, 1), 0.1);
+  EXPECT_EQ(parse_real("lr", OptionValue(std::int64_t{1}), 0, 1), 1.0);
+  EXPECT_TRUE(parse_boolean("overwrite", OptionValue(true)));
+  EXPECT_EQ(parse_text("out", OptionValue(std::string("x"))), "x");
+  const double infinite = std::numeric_limits<double>::infinity();
+  for (const auto& [call, word] : std::initializer_list<std::pair<std::function<void()>, const char*>>{
+           {[] { parse_integer("keep", OptionValue(2.5), 0, 9); }, "whole number"},
+           {[] { parse_integer("keep", OptionValue(std::int64_t{10}), 0, 9); }, "0 to 9"},
+           {[] { parse_integer("keep", OptionValue(1e300), 0, kNoLimit); }, "too large"},
+           {[] { parse_integer("keep", OptionValue(true), 0, 9); }, "not a number"},
+           {[=] { parse_real("keep", OptionValue(infinite), 0, 9); }, "not a number"},
+           {[] { parse_boolean("keep", OptionValue(std::int64_t{1})); }, "true or false"},
+           {[] { parse_text("keep", OptionValue(1.5)); }, "a text"}}) {
+    EXPECT_THAT(refusal(call), AllOf(HasSubstr("keep"), HasSubstr(word)));
+  }
+}
+
 TEST(Nearest, FindsTheWordMeant) {
   const std::vector<std::string> words = {"train", "eval", "data", "lr", "layers", "global-batch", "micro-batch"};
   EXPECT_EQ(nearest("trian", words), "train");
@@ -109,6 +132,50 @@ TEST(Nearest, IsSilentWhereNothingIsNear) {
   EXPECT_EQ(nearest("completely-different", words), "");
   EXPECT_EQ(nearest("", words), "");
 }
+
+class Arguments : public ::testing::Test {
+ protected:
+  Arguments() {
+    CLI::App* const command = app_.add_subcommand("train");
+    command->add_option("--out", out_);
+    command->add_option("--start", start_);
+    command->add_flag("--dry-run", dry_run_);
+    command->add_option("--save", save_)->expected(0, 1);
+  }
+  [[nodiscard]] std::string refusal(const std::vector<std::string>& arguments) const {
+    try {
+      static_cast<void>(plain_arguments(app_, arguments));
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  CLI::App app_;
+  std::string out_, start_, save_;
+  bool dry_run_ = false;
+};
+
+TEST_F(Arguments, EveryFormOfABooleanBecomesOne) {
+  EXPECT_THAT(plain_arguments(app_, {"train", "--dry-run"}), ElementsAre("train", "--dry-run=true"));
+  EXPECT_THAT(plain_arguments(app_, {"train", "--dry-run", "true"}), ElementsAre("train", "--dry-run=true"));
+  EXPECT_THAT(plain_arguments(app_, {"train", "--save", "false", "--dry-run=false"}),
+              ElementsAre("train", "--save=false", "--dry-run=false"));
+  EXPECT_THAT(plain_arguments(app_, {"train", "--save", "file"}), ElementsAre("train", "--save=true", "file"));
+}
+
+TEST_F(Arguments, ValuesStayAsTheyAre) {
+  EXPECT_THAT(plain_arguments(app_, {"train", "--out", "true", "--start", "-2", "--out=--x"}),
+              ElementsAre("train", "--out", "true", "--start", "-2", "--out=--x"));
+}
+
+TEST_F(Arguments, AMissingValueIsRefused) {
+  EXPECT_THAT(refusal({"train", "--out="}), AllOf(HasSubstr("--out="), HasSubstr("empty")));
+  EXPECT_THAT(refusal({"train", "--out", ""}), AllOf(HasSubstr("--out"), HasSubstr("empty")));
+  EXPECT_THAT(refusal({"train", "--out", "--dry-run"}), AllOf(HasSubstr("--out"), HasSubstr("--dry-run")));
+}
+
+TEST_F(Arguments, HelpTakesNoValue) { EXPECT_THAT(plain_arguments(app_, {"train", "--help"}), ElementsAre("train", "--help")); }
 
 }  // namespace
 }  // namespace flashbert

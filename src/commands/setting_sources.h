@@ -1,32 +1,14 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "train/decided_values.h"
 #include "train/train_settings.h"
 
 namespace flashbert {
-
-/// One key of `train` and `eval`: the same name is an option (--global-batch), a TOML key (global_batch) and an environment variable
-/// (FLASHBERT_GLOBAL_BATCH). THE list is train_keys(); to add an option, add a member to TrainSettings and a row there.
-struct KeySpec {
-  enum class Kind { kText, kNumber, kBoolean };
-  std::string name;
-  Kind kind = Kind::kText;
-  std::string help;
-  std::function<void(TrainSettings&, const std::string&)> set;  ///< throws ConfigError
-  std::function<std::string(const TrainSettings&)> get;         ///< text that set() reads back
-};
-const std::vector<KeySpec>& train_keys();
-
-/// "global-batch" -> "global_batch", "FLASHBERT_GLOBAL_BATCH".
-std::string toml_name(const std::string& key);
-std::string environment_name(const std::string& key);
 
 /// What the sources said, as text.
 struct SettingSources {
@@ -51,12 +33,5 @@ ResolvedSettings resolve_settings(const SettingSources& sources);
 
 /// The FLASHBERT_* variables of this process.
 std::map<std::string, std::string> flashbert_environment();
-
-/// All keys with values and origins as TOML; reads back to the same settings. What the run decided stands as decided, with what was asked,
-/// its origin and the reason: `seed = 123  # asked: 0 (default); drawn from the system`.
-std::string settings_text(const ResolvedSettings& settings, const std::vector<DecidedValue>& decided);
-
-/// The environment variables of this process that change what a run does, as TOML comments.
-std::string environment_text();
 
 }  // namespace flashbert
