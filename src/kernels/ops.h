@@ -12,6 +12,7 @@
 #include "kernels/args/layer_norm.h"
 #include "kernels/args/linear.h"
 #include "kernels/args/optimizer.h"
+#include "kernels/args/step_record.h"
 
 namespace flashbert {
 
@@ -90,6 +91,9 @@ class Ops {
   void global_norm(const GlobalNorm& args);
   void lamb_update(const LambUpdate& args);
 
+  void add_quotients(const AddQuotients& args);
+  void hold_update(const HoldUpdate& args);
+
  private:
   virtual void do_fill_zero(Tensor tensor) = 0;
   virtual void do_linear_pack(const LinearPack& args) = 0;
@@ -114,6 +118,8 @@ class Ops {
   virtual void do_softmax_cross_entropy(const SoftmaxCrossEntropy& args) = 0;
   virtual void do_global_norm(const GlobalNorm& args) = 0;
   virtual void do_lamb_update(const LambUpdate& args) = 0;
+  virtual void do_add_quotients(const AddQuotients& args) = 0;
+  virtual void do_hold_update(const HoldUpdate& args) = 0;
 
   Context& context_;
 };

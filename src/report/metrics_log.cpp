@@ -57,7 +57,7 @@ MetricsLog::~MetricsLog() {
   ::close(file_);
 }
 
-void MetricsLog::step(const StepRecord& r) {
+void MetricsLog::step(const StepMetrics& r) {
   fmt::format_to(std::back_inserter(buffer_), "{{\"step\": {}, \"samples\": {}, ", r.step, r.samples);
   append(buffer_, {{"loss", r.loss}, {"mlm_loss", r.mlm_loss}, {"nsp_loss", r.nsp_loss}, {"lr", r.lr}, {"grad_norm", r.grad_norm}});
   fmt::format_to(std::back_inserter(buffer_), ", \"tokens\": {}, \"masked\": {}, ", r.tokens, r.masked);

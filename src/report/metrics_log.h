@@ -7,7 +7,7 @@
 
 namespace flashbert {
 
-struct StepRecord {
+struct StepMetrics {
   std::int64_t step = 0;     ///< from 0
   std::int64_t samples = 0;  ///< after the step
   double loss = 0.0, mlm_loss = 0.0, nsp_loss = 0.0, lr = 0.0, grad_norm = 0.0;
@@ -32,7 +32,7 @@ class MetricsLog {
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;
-  void step(const StepRecord& record);
+  void step(const StepMetrics& record);
   void evaluation(const EvaluationRecord& record);
   /// On failure the lines not yet written are dropped, so that the file never holds one twice.
   void flush();

@@ -23,7 +23,7 @@ struct Column {
   std::string_view name;
   Dtype dtype;
   Bytes (*values)(const MicroBatch& batch);
-  ConstTensor& (*view)(BatchView& view);
+  ConstTensor& (*view)(DeviceBatch& batch);
   std::int64_t (*rows)(const BatchRowCounts& counts);
   Tail tail;
 };
@@ -38,10 +38,17 @@ Bytes run_count(const MicroBatch& batch) {
   return std::as_bytes(std::span(&(batch.packed.*Runs).count, 1));
 }
 Bytes scalars(const MicroBatch& batch) { return std::as_bytes(std::span(batch.scalars)); }
+Bytes loss_divisors(const MicroBatch& batch) { return std::as_bytes(std::span(batch.loss_divisors)); }
+Bytes lamb_scalars(const MicroBatch& batch) { return std::as_bytes(std::span(batch.lamb_scalars)); }
+Bytes flags(const MicroBatch& batch) { return std::as_bytes(std::span(&batch.flags, 1)); }
 
 template <auto... Members>
-ConstTensor& view(BatchView& view) {
-  return (view.*....*Members);
+ConstTensor& view(DeviceBatch& batch) {
+  return (batch.view.*....*Members);
+}
+template <auto Member>
+ConstTensor& beside(DeviceBatch& batch) {
+  return batch.*Member;
 }
 
 using Counts = BatchRowCounts;
@@ -53,8 +60,10 @@ template <auto Member>
 std::int64_t ends(const Counts& counts) {
   return counts.*Member + 1;
 }
-std::int64_t one(const Counts& /*counts*/) { return 1; }
-std::int64_t step_scalars(const Counts& /*counts*/) { return kStepScalars; }
+template <std::int64_t Rows>
+std::int64_t always(const Counts& /*counts*/) {
+  return Rows;
+}
 
 using P = PackedBatch;
 using V = BatchView;
@@ -84,16 +93,19 @@ constexpr Column kColumns[] = {
     {"word_order",      kIds,     values<&P::word_runs, &R::order>,      view<&V::word_runs, &W::order>,      rows<&Counts::tokens>,            Tail::kZero},
     {"word_starts",     kIds,     values<&P::word_runs, &R::starts>,     view<&V::word_runs, &W::starts>,     ends<&Counts::most_word_runs>,    Tail::kZero},
     {"word_run_ids",    kIds,     values<&P::word_runs, &R::ids>,        view<&V::word_runs, &W::ids>,        rows<&Counts::most_word_runs>,    Tail::kZero},
-    {"word_run_count",  kIds,     run_count<&P::word_runs>,              view<&V::word_runs, &W::runs>,       one,                              Tail::kZero},
+    {"word_run_count",  kIds,     run_count<&P::word_runs>,              view<&V::word_runs, &W::runs>,       always<1>,                              Tail::kZero},
     {"position_order",  kIds,     values<&P::position_runs, &R::order>,  view<&V::position_runs, &W::order>,  rows<&Counts::tokens>,            Tail::kZero},
     {"position_starts", kIds,     values<&P::position_runs, &R::starts>, view<&V::position_runs, &W::starts>, ends<&Counts::most_position_runs>, Tail::kZero},
     {"position_run_ids", kIds,    values<&P::position_runs, &R::ids>,    view<&V::position_runs, &W::ids>,    rows<&Counts::most_position_runs>, Tail::kZero},
-    {"position_run_count", kIds,  run_count<&P::position_runs>,          view<&V::position_runs, &W::runs>,   one,                              Tail::kZero},
+    {"position_run_count", kIds,  run_count<&P::position_runs>,          view<&V::position_runs, &W::runs>,   always<1>,                              Tail::kZero},
     {"segment_order",   kIds,     values<&P::segment_runs, &R::order>,   view<&V::segment_runs, &W::order>,   rows<&Counts::tokens>,            Tail::kZero},
     {"segment_starts",  kIds,     values<&P::segment_runs, &R::starts>,  view<&V::segment_runs, &W::starts>,  ends<&Counts::most_segment_runs>, Tail::kZero},
     {"segment_run_ids", kIds,     values<&P::segment_runs, &R::ids>,     view<&V::segment_runs, &W::ids>,     rows<&Counts::most_segment_runs>, Tail::kZero},
-    {"segment_run_count", kIds,   run_count<&P::segment_runs>,           view<&V::segment_runs, &W::runs>,    one,                              Tail::kZero},
-    {"step_scalars",    Dtype::kF32, scalars,                            view<&V::step_scalars>,              step_scalars,                     Tail::kZero},
+    {"segment_run_count", kIds,   run_count<&P::segment_runs>,           view<&V::segment_runs, &W::runs>,    always<1>,                              Tail::kZero},
+    {"step_scalars",    Dtype::kF32, scalars,                            view<&V::step_scalars>,              always<kStepScalars>,                     Tail::kZero},
+    {"loss_divisors",   Dtype::kF64, loss_divisors,                      beside<&DeviceBatch::loss_divisors>, always<2>,                        Tail::kZero},
+    {"flags",           Dtype::kF64, flags,                              beside<&DeviceBatch::flags>,         always<kStepFlags>,               Tail::kZero},
+    {"lamb_scalars",    Dtype::kF32, lamb_scalars,                       beside<&DeviceBatch::lamb_scalars>,  always<kLambScalars>,             Tail::kZero},
     // clang-format on
 };
 
@@ -162,15 +174,15 @@ void BatchLayout::write(std::span<std::byte> image, const MicroBatch& batch) con
   }
 }
 
-BatchView BatchLayout::view(Tensor image, const PackedBatch& batch) const {
+DeviceBatch BatchLayout::view(Tensor image, const PackedBatch& batch) const {
   const BatchRowCounts counts = counts_of(batch);
-  BatchView view;
+  DeviceBatch device;
   auto* const base = static_cast<std::byte*>(image.raw());
   for (std::size_t i = 0; i < std::size(kColumns); ++i) {
     const Column& column = kColumns[i];
-    column.view(view) = Tensor(base + places_[i].offset, column.dtype, Shape{column.rows(counts)}, 1, image.space());
+    column.view(device) = Tensor(base + places_[i].offset, column.dtype, Shape{column.rows(counts)}, 1, image.space());
   }
-  return view;
+  return device;
 }
 
 }  // namespace flashbert

@@ -13,16 +13,29 @@
 #include "model/batch.h"
 #include "model/bert_config.h"
 #include "model/row_capacity.h"
+#include "train/lamb_optimizer.h"
+#include "train/step_record.h"
 
 namespace flashbert {
 
 /// Values of the step scalars (kernels/args/common.h).
 using StepScalarValues = std::array<float, kStepScalars>;
 
-/// One micro-batch as the host has it.
+/// One micro-batch as the host has it, and what rides with it.
 struct MicroBatch {
   const PackedBatch& packed;
   StepScalarValues scalars{};
+  std::array<double, 2> loss_divisors = {1.0, 1.0};  ///< of the sums of masked-LM and next-sentence nll, where the step adds them up
+  StepFlags flags{};
+  LambScalarValues lamb_scalars{};
+};
+
+/// One micro-batch in device memory: what the model sees, and what the step takes besides.
+struct DeviceBatch {
+  BatchView view;
+  ConstTensor loss_divisors;  ///< (2) f64
+  ConstTensor flags;          ///< (kStepFlags) f64
+  ConstTensor lamb_scalars;   ///< (kLambScalars) f32
 };
 
 /// How many rows the columns of a batch have, rounded up to counts that the backend is prepared for.
@@ -46,7 +59,7 @@ class BatchLayout {
   /// allows).
   void write(std::span<std::byte> image, const MicroBatch& batch) const;
   /// The columns of an image in device memory, cut to the row counts for this batch.
-  [[nodiscard]] BatchView view(Tensor image, const PackedBatch& batch) const;
+  [[nodiscard]] DeviceBatch view(Tensor image, const PackedBatch& batch) const;
 
   /// For tests and documents: name and bytes of each column at full capacity.
   struct Place {

@@ -18,7 +18,7 @@ void BatchSlots::bind(const Arena& arena, Context& context) {
   }
 }
 
-BatchView BatchSlots::upload(const MicroBatch& batch) {
+DeviceBatch BatchSlots::upload(const MicroBatch& batch) {
   current_ = 1 - current_;
   Slot& slot = slots_[current_];
   context_->wait(*slot.uploaded);

@@ -21,7 +21,7 @@ class BatchSlots {
   /// Stages the batch and enqueues one copy; work enqueued on the compute stream from now on sees it. The host waits only where this slot's
   /// copy of two micro-batches ago has not run yet. The view is valid until consumed() and the second upload after it. Throws as
   /// BatchLayout::write.
-  BatchView upload(const MicroBatch& batch);
+  DeviceBatch upload(const MicroBatch& batch);
   /// Everything that reads the last view is enqueued on the compute stream.
   void consumed();
 

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "core/arena.h"
@@ -11,31 +10,27 @@
 
 namespace flashbert {
 
-/// What one update did, on the host.
-struct UpdateResult {
-  double gradient_norm = 0.0;  ///< before clipping
-  double clip_scale = 1.0;
-  std::int64_t bad_parameter = -1;  ///< index into the parameter table of a gradient with NaN or infinity: nothing was updated
-};
-
 /// Values of the scalars of one update (kernels/args/optimizer.h).
 using LambScalarValues = std::array<float, kLambScalars>;
 
-/// Global norm, clipping and LAMB over all parameters. It has no count of updates: the step says which one it is.
+/// Global norm, clipping and LAMB over all parameters. It has no count of updates: the scalars say which one it is.
 class LambOptimizer {
  public:
   LambOptimizer(const OptimizerSettings& settings, std::size_t parameters, ArenaPlan& plan);
-  void bind(const Arena& arena, Context& context);
-
-  enum class Clip { kYes, kNo };
-  /// Enqueues update number `step` (from 0) from the parameters' gradients, then waits and tells.
-  UpdateResult update(Ops& ops, Parameters& parameters, std::int64_t step, Clip clip);
-  /// Norm of the gradients only: writes result() for a clip limit.
-  void norm(Ops& ops, const Parameters& parameters, double clip_limit);
-  [[nodiscard]] const NormResult& result() const { return result_; }
+  /// result: where norm() leaves what it found, and apply() takes it from.
+  void bind(const Arena& arena, const NormResult& result);
 
   /// Learning rate and bias corrections of update number `step` (from 0).
   [[nodiscard]] LambScalarValues scalars(std::int64_t step) const;
+
+  // These enqueue on the compute stream and never wait.
+  /// The scalars of the next update, (kLambScalars) f32 in device memory.
+  void take_scalars(Context& context, ConstTensor values);
+  /// Norm of all gradients, the factor that clips it to the limit, and the first gradient that is not finite.
+  void norm(Ops& ops, const Parameters& parameters, double clip_limit);
+  /// LAMB over all parameters with what norm() left, and the packs of the new weights. Does nothing where the result's first_bad is not -1.
+  void apply(Ops& ops, Parameters& parameters);
+  [[nodiscard]] const NormResult& result() const { return result_; }
 
   // Per parameter, of the last update, in device memory (parameters) f32: ||w|| before, ||u||, trust ratio.
   [[nodiscard]] Tensor weight_norms() const { return weight_norm_; }
@@ -43,20 +38,10 @@ class LambOptimizer {
   [[nodiscard]] Tensor trust_ratios() const { return trust_ratio_; }
 
  private:
-  /// Two, so that the host can prepare an update while the one before it has not run.
-  static constexpr std::int64_t kUploads = 2;
-  struct Upload {
-    Buffer memory;
-    std::unique_ptr<Event> copied;
-  };
-  void upload_scalars(Context& context, std::int64_t step);
-
   OptimizerSettings settings_;
-  std::array<Upload, kUploads> uploads_;
-  Tensor scalars_;
-  BufferId scalars_id_, norm_id_, clip_scale_id_, first_bad_id_, weight_norm_id_, update_norm_id_, trust_ratio_id_;
+  BufferId scalars_id_, weight_norm_id_, update_norm_id_, trust_ratio_id_;
   NormResult result_;
-  Tensor weight_norm_, update_norm_, trust_ratio_;
+  Tensor scalars_, weight_norm_, update_norm_, trust_ratio_;
 };
 
 }  // namespace flashbert

@@ -35,7 +35,7 @@ class GradientReady : public ::testing::Test {
     StepScalarValues scalars{};
     scalars[kMlmScale] = 0.25F;
     scalars[kNspScale] = 0.5F;
-    const BatchView view = slots_->upload({packed, scalars});
+    const BatchView view = slots_->upload({packed, scalars}).view;
     const Pass pass{.ops = model_.ops(),
                     .arena = bert().arena(),
                     .parameters = bert().parameters(),

@@ -28,7 +28,7 @@ std::atomic<std::int64_t> allocations{0};
 namespace flashbert::testing {
 namespace {
 
-StepRecord example_step() {
+StepMetrics example_step() {
   return {.step = 3,
           .samples = 1792,
           .loss = 0.1 + 0.2,
@@ -51,7 +51,7 @@ nlohmann::json only_line(const std::filesystem::path& path) {
 TEST(MetricsLog, NumbersReadBackExactly) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "metrics.jsonl";
-  const StepRecord record = example_step();
+  const StepMetrics record = example_step();
   MetricsLog(path).step(record);
   const nlohmann::json line = only_line(path);
   EXPECT_EQ(line.size(), 11U);
@@ -85,7 +85,7 @@ TEST(MetricsLog, EvaluationIsInTheFileAtOnceWithTheStepsBeforeIt) {
 TEST(MetricsLog, NumbersThatAreNotFiniteAreNullWithTheirText) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder.path() / "metrics.jsonl";
-  StepRecord record = example_step();
+  StepMetrics record = example_step();
   record.loss = std::numeric_limits<double>::quiet_NaN();
   record.mlm_loss = std::numeric_limits<double>::infinity();
   record.grad_norm = -std::numeric_limits<double>::infinity();
@@ -101,7 +101,7 @@ TEST(MetricsLog, StepsAndFlushesAllocateNothing) {
   const TemporaryFolder folder;
   // Longer than what a string holds in itself: copying the path would be seen.
   MetricsLog log(folder.path() / "a-name-that-is-longer-than-any-small-string.jsonl");
-  const StepRecord record = example_step();
+  const StepMetrics record = example_step();
   const std::int64_t before = allocations;
   // Some 200 bytes a step and a buffer of 1 MiB: it is emptied several times.
   for (int step = 0; step < 20'000; ++step) log.step(record);

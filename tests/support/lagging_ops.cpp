@@ -46,6 +46,8 @@ class LaggingOps final : public Ops {
   FLASHBERT_LATER(SoftmaxCrossEntropy, softmax_cross_entropy)
   FLASHBERT_LATER(GlobalNorm, global_norm)
   FLASHBERT_LATER(LambUpdate, lamb_update)
+  FLASHBERT_LATER(AddQuotients, add_quotients)
+  FLASHBERT_LATER(HoldUpdate, hold_update)
 #undef FLASHBERT_LATER
 
   LaggingContext& lagging_;

@@ -88,7 +88,12 @@ TEST_F(BatchSlotsTest, EveryColumnArrivesWithItsTail) {
   const PackedBatch batch = packed_batch({7, 30}, 3, 900);
   StepScalarValues scalars{};
   for (std::size_t i = 0; i < scalars.size(); ++i) scalars[i] = 0.5F + static_cast<float>(i);
-  const BatchView view = slots_->upload({batch, scalars});
+  const DeviceBatch device = slots_->upload({.packed = batch,
+                                             .scalars = scalars,
+                                             .loss_divisors = {3.0, 4.0},
+                                             .flags = {5.0, 6.0, 7.0, 8.0},
+                                             .lamb_scalars = {9.0F, 10.0F, 11.0F}});
+  const BatchView& view = device.view;
   using Ids = std::vector<std::int32_t>;
   const auto i32 = [](const char* name, const ConstTensor& column, const Ids& want, std::int32_t tail, std::int64_t extent) {
     expect_column<std::int32_t>(name, column, want, tail, extent);
@@ -118,13 +123,16 @@ TEST_F(BatchSlotsTest, EveryColumnArrivesWithItsTail) {
   i32("segment_runs.starts", view.segment_runs.starts, {0, 18, 37}, 0, 3);
   i32("segment_runs.runs", view.segment_runs.runs, {2}, 0, 1);
   expect_column<float>("step_scalars", view.step_scalars, {scalars.begin(), scalars.end()}, 0.0F, kStepScalars);
+  expect_column<double>("loss_divisors", device.loss_divisors, {3, 4}, 0.0, 2);
+  expect_column<float>("lamb_scalars", device.lamb_scalars, {9, 10, 11}, 0.0F, 3);
+  expect_column<double>("flags", device.flags, {5, 6, 7, 8}, 0.0, 4);
 }
 
 TEST_F(BatchSlotsTest, ASmallerBatchLeavesNothingOfALargerOneInItsRows) {
   for (int i = 0; i < 2; ++i) static_cast<void>(slots_->upload({packed_batch({40, 40, 40}, 5, 0)}));
   for (int i = 0; i < 2; ++i) {
     const PackedBatch small = packed_batch({33}, 1, 7);
-    const BatchView view = slots_->upload({small});
+    const BatchView view = slots_->upload({small}).view;
     expect_column<std::int32_t>("sequences", view.tokens.sequence, std::vector<std::int32_t>(33, 0), -1, 64);
     expect_column<std::int32_t>("cu_tokens", view.tokens.cu, {0, 33}, 33, 4);
     expect_column<std::int32_t>("mlm_labels", view.mlm_labels, small.mlm_labels, -1, 32);
@@ -134,7 +142,7 @@ TEST_F(BatchSlotsTest, ASmallerBatchLeavesNothingOfALargerOneInItsRows) {
 
 TEST_F(BatchSlotsTest, TheBatchBeforeStaysWhileTheNextArrives) {
   const PackedBatch first = packed_batch({5, 9}, 2, 0);
-  const BatchView before = slots_->upload({first});
+  const BatchView before = slots_->upload({first}).view;
   static_cast<void>(slots_->upload({packed_batch({40}, 5, 50)}));
   expect_column<std::int32_t>("token_ids", before.token_ids, first.token_ids, 0, 32);
 }

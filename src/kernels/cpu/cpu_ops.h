@@ -46,6 +46,8 @@ class CpuOps final : public Ops {
   void do_softmax_cross_entropy(const SoftmaxCrossEntropy& args) override;
   void do_global_norm(const GlobalNorm& args) override;
   void do_lamb_update(const LambUpdate& args) override;
+  void do_add_quotients(const AddQuotients& args) override;
+  void do_hold_update(const HoldUpdate& args) override;
 
   /// Scratch of at least this many bytes, 256-byte aligned, valid until the next call of scratch(): a slice of the bound workspace
   /// (BrokenPromise naming the op where that is too small), else an own buffer that grows (tests and tools without a plan).
