@@ -2,7 +2,8 @@
 
 #include "commands/command_line.h"
 #include "commands/options.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint_convert.h"
+#include "train/checkpoint_inspect.h"
 
 namespace flashbert {
 namespace {

@@ -9,7 +9,7 @@
 #include "commands/options.h"
 #include "commands/setting_keys.h"
 #include "core/error.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint_files.h"
 
 namespace flashbert {
 namespace {

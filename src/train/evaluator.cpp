@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/log.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint_load.h"
 #include "train/run_inputs.h"
 
 namespace flashbert {

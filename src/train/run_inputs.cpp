@@ -8,7 +8,7 @@
 #include "core/memory.h"
 #include "report/evaluation_points.h"
 #include "report/results_folder.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint_load.h"
 
 namespace flashbert {
 namespace {

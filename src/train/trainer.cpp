@@ -14,7 +14,8 @@
 #include "report/results_folder.h"
 #include "report/run_report.h"
 #include "report/system_info.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint_load.h"
+#include "train/checkpoint_save.h"
 #include "train/run_outputs.h"
 #include "train/settings_check.h"
 #include "train/shared_seed.h"
@@ -295,8 +296,11 @@ class Training {
     const auto start = Clock::now();
     ranks_.together([&] {
       if (!root()) return;
-      save_checkpoint(settings_.out, {.step = report_.steps, .samples = report_.train_samples, .seed = settings_.seed}, settings_.model,
-                      engine_->model().parameters(), *backend_.ops, settings_.keep);
+      save_checkpoint({.out = settings_.out,
+                       .state = {.step = report_.steps, .samples = report_.train_samples, .seed = settings_.seed},
+                       .model = settings_.model,
+                       .keep = settings_.keep},
+                      engine_->model().parameters(), *backend_.ops);
     });
     saved_at_ = report_.steps;
     report_.saving_s += seconds_since(start);

@@ -1,4 +1,6 @@
 // Saves read by a reader of the tests' own, and files that other programs write.
+#include "train/checkpoint_files.h"
+
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,7 +13,10 @@
 #include "model/model_fixture.h"
 #include "support/plain_safetensors.h"
 #include "support/shared_data.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint_convert.h"
+#include "train/checkpoint_inspect.h"
+#include "train/checkpoint_load.h"
+#include "train/checkpoint_save.h"
 
 namespace flashbert::testing {
 namespace {
@@ -85,7 +90,8 @@ class CheckpointFiles : public ::testing::Test {
     }
   }
   void save(std::int64_t step, std::int64_t keep) {
-    save_checkpoint(folder_, {.step = step, .samples = 1000 + step, .seed = 77}, config_of(kShape), parameters(), model_.ops(), keep);
+    save_checkpoint({.out = folder_, .state = {.step = step, .samples = 1000 + step, .seed = 77}, .model = config_of(kShape), .keep = keep},
+                    parameters(), model_.ops());
   }
   /// Loads the file into a model that holds other weights and expects these.
   void expect_loads(const PlainSafetensors& file, const NamedValues& want) {

@@ -2,6 +2,9 @@
 
 #include "data/synth.h"
 #include "golden_tolerance.h"
+#include "train/checkpoint_convert.h"
+#include "train/checkpoint_inspect.h"
+#include "train/checkpoint_save.h"
 #include "training_fixture.h"
 
 namespace flashbert::testing {
@@ -181,7 +184,8 @@ TEST(Checkpoint, ASavedModelReadsBackBitEqual) {
   const fs::path out = fs::temp_directory_path() / fmt::format("flashbert-save-{}", ::getpid());
   const std::string digest = fixture.engine->weight_digest();
   for (const std::int64_t step : {1, 2, 3}) {
-    save_checkpoint(out, {.step = step, .samples = 16 * step, .seed = 1}, tiny_model(), fixture.parameters(), *fixture.backend.ops, 2);
+    save_checkpoint({.out = out, .state = {.step = step, .samples = 16 * step, .seed = 1}, .model = tiny_model(), .keep = 2},
+                    fixture.parameters(), *fixture.backend.ops);
   }
   EXPECT_FALSE(fs::exists(out / "checkpoints/step-00000001"));
   TrainingFixture other(tiny_options());

@@ -15,7 +15,7 @@
 #include "formats/safetensors.h"
 #include "support/shared_data.h"
 #include "train/backend.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint_load.h"
 #include "train/engine.h"
 
 namespace flashbert::testing {
