@@ -64,7 +64,7 @@ void add_train_command(CLI::App& app, Communicator& communicator, Action& action
         run_dry(resolved.values, text, communicator);
         return ExitCode::kGood;
       }
-      return run_training(resolved.values, text, communicator);
+      return run_training(resolved.values, text, communicator, [](const std::string& summary) { fmt::print("{}", summary); });
     };
   });
 }

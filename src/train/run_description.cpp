@@ -1,4 +1,4 @@
-#include "train/run_outputs.h"
+#include "train/run_description.h"
 
 #include <algorithm>
 

@@ -1,14 +1,11 @@
 #pragma once
 
-#include <filesystem>
 #include <map>
-#include <optional>
 #include <string>
 
 #include "comm/communicator.h"
 #include "core/context.h"
 #include "model/parameter_table.h"
-#include "report/metrics_log.h"
 #include "report/mlperf_run.h"
 #include "train/run_inputs.h"
 
@@ -19,16 +16,5 @@ RunDescription describe_run(const TrainSettings& settings, const RunInputs& inpu
 
 /// Versions and choices for system.json.
 std::map<std::string, std::string> software(const Communicator& communicator, const Context& context);
-
-/// What only the root writes.
-struct Outputs {
-  MlLog mllog;  ///< in memory until open()
-  MlperfRun run{mllog};
-  std::optional<MetricsLog> metrics;
-  void open(const std::filesystem::path& out) {
-    mllog.open(out / "mllog.txt");
-    metrics.emplace(out / "metrics.jsonl");
-  }
-};
 
 }  // namespace flashbert
