@@ -4,22 +4,36 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/host_device.h"
 #include "core/philox.h"
+#include "kernels/formula_constants.h"
 
 /// Scalar formulas shared by every backend, so that masks are bit-equal and functions are the same on host and device.
-#if defined(__CUDACC__)
-#define FLASHBERT_HOST_DEVICE __host__ __device__
-#else
-#define FLASHBERT_HOST_DEVICE
-#endif
-
 namespace flashbert {
 
 inline constexpr float kBertLayerNormEps = 1e-12F;
 
-// ---- GELU, tanh form: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))). Source: google-research/bert modeling.py.
-inline constexpr float kGeluSqrt2OverPi = 0.7978845608028654F;
-inline constexpr float kGeluCubic = 0.044715F;
+// ---- GELU, tanh form (formula_constants.h), as x sigmoid(2u): no difference of close numbers. A backend calls these or has a form of its
+// own that agrees within the roundings of f32.
+
+/// exp(-2u) for |x| <= kGeluLimit.
+FLASHBERT_HOST_DEVICE inline float gelu_tail(float x) { return std::exp(-2.0F * kGeluSqrt2OverPi * x * (1.0F + kGeluCubic * x * x)); }
+
+/// 0 below -kGeluLimit; NaN for NaN.
+FLASHBERT_HOST_DEVICE inline float gelu(float x) {
+  if (x < -kGeluLimit) return 0.0F;
+  return x / (1.0F + gelu_tail(x > kGeluLimit ? kGeluLimit : x));
+}
+
+/// d gelu / dx = s + x s (1 - s) d(2u)/dx with s = sigmoid(2u), 1 - s = exp(-2u) s.
+FLASHBERT_HOST_DEVICE inline float gelu_slope(float x) {
+  if (x < -kGeluLimit) return 0.0F;
+  const float bounded = x > kGeluLimit ? kGeluLimit : x;
+  const float tail = gelu_tail(bounded);
+  const float sigmoid = 1.0F / (1.0F + tail);
+  const float twice_u_slope = 2.0F * kGeluSqrt2OverPi * (1.0F + 3.0F * kGeluCubic * bounded * bounded);
+  return sigmoid + bounded * sigmoid * (tail * sigmoid) * twice_u_slope;
+}
 
 // ---- Dropout. Decisions are 16-bit words of Philox4x32-10: key = seed, counter = (running sample index as two words, layer / site
 // / head, position << 16 | block). A word below the threshold drops. The kept values are scaled by the true keep fraction.

@@ -2,6 +2,7 @@
 // block of a row takes four calls of Philox, call t deciding columns {2t, 2t + 1} + 8j by output word j.
 #pragma once
 
+#include "core/philox_constants.h"
 #include "kernels/cpu/attention/kernels.h"
 #include "kernels/cpu/simd/simd.h"
 
@@ -57,11 +58,6 @@ inline Product multiply_scalars(std::uint32_t a, std::uint32_t b) {
 }
 inline VecI xor_int(VecI a, VecI b) { return a ^ b; }
 inline VecI splat_word(std::uint32_t x) { return splat_int(static_cast<std::int32_t>(x)); }
-
-constexpr std::uint32_t kPhiloxMultiplier0 = 0xD2511F53U;
-constexpr std::uint32_t kPhiloxMultiplier1 = 0xCD9E8D57U;
-constexpr std::uint32_t kPhiloxWeyl0 = 0x9E3779B9U;
-constexpr std::uint32_t kPhiloxWeyl1 = 0xBB67AE85U;
 
 /// The part of Philox's first rounds that only the item decides: the counters of its calls differ in word 3 alone, so round 1 needs no
 /// vector product, and rounds 2 and 3 one each instead of two.

@@ -30,6 +30,8 @@ inline VecF mantissa_of(VecF x) {
 }
 #endif
 
+/// Beside simd.h's exp, because a softmax can work in powers of two: scale / ln 2 goes into the one product and sum that shift the scores,
+/// the reduction needs no ln 2 in two parts, and what is tiny need not become 0.
 /// 2^x for x up to a little above 0: x = n + f with |f| <= 1/2, 2^f by the polynomial of degree 5 through the six Chebyshev nodes
 /// (relative error below 2^-22, f32 arithmetic included). NaN stays NaN.
 inline VecF exp2_bounded(VecF x) {

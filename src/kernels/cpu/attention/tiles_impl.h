@@ -11,7 +11,6 @@
 namespace flashbert::cpu {
 namespace {
 
-using Half = std::uint16_t;  // the bits of a bf16
 using Word = std::uint32_t;
 
 #if defined(__AVX512BF16__)

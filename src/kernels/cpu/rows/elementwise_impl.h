@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/rows/vectors_impl.h"
+#include "kernels/formula_constants.h"
 
 namespace flashbert::cpu {
 namespace {
@@ -12,14 +13,12 @@ inline void map(T* out, std::int64_t elements, const Function& f) {
   for_columns(elements, [&](auto lanes, std::int64_t i) { store_lanes(out + i, f(lanes, i), lanes); });
 }
 
-// GELU's tanh form is x * s with s = sigmoid(2u) = 1 / (1 + exp(-2u)), u = sqrt(2 / pi) (x + 0.044715 x^3): no difference of close
-// numbers. Beyond |x| = 10 (2u = 87.3) it is x or 0 in f32, so that exp never leaves its range.
-constexpr float kGeluLimit = 10.0F;
-constexpr float kGeluTwice = 2.0F * 0.7978845608028654F;
+// The vector form of gelu and gelu_slope in kernels/formulas.h: x * s with s = sigmoid(2u) = 1 / (1 + exp(-2u)).
+constexpr float kGeluTwice = 2.0F * kGeluSqrt2OverPi;
 
 inline VecF within_gelu_limit(VecF x) { return max(splat(-kGeluLimit), min(splat(kGeluLimit), x)); }
 /// exp(-2u) for |x| <= kGeluLimit.
-inline VecF gelu_exp(VecF x, VecF square) { return exp_bounded(splat(-kGeluTwice) * x * fma(square, splat(0.044715F), splat(1.0F))); }
+inline VecF gelu_exp(VecF x, VecF square) { return exp_bounded(splat(-kGeluTwice) * x * fma(square, splat(kGeluCubic), splat(1.0F))); }
 
 template <class T>
 void gelu_forward(void* y, const void* x_void, std::int64_t elements) {
@@ -40,7 +39,7 @@ void gelu_backward(void* dx, const void* dy, const void* x_void, std::int64_t el
     const VecF tail = gelu_exp(bounded, square);
     const VecF sigmoid = splat(1.0F) / (splat(1.0F) + tail);
     const VecF complement = tail * sigmoid;
-    const VecF twice_slope = splat(kGeluTwice) * fma(square, splat(3.0F * 0.044715F), splat(1.0F));
+    const VecF twice_slope = splat(kGeluTwice) * fma(square, splat(3.0F * kGeluCubic), splat(1.0F));
     const VecF slope = fma(bounded * sigmoid * complement, twice_slope, sigmoid);
     return load_lanes(static_cast<const T*>(dy) + i, lanes) * where_less(x, splat(-kGeluLimit), zero(), slope);
   });

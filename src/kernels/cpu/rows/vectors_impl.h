@@ -6,8 +6,6 @@
 namespace flashbert::cpu {
 namespace {
 
-using Half = std::uint16_t;  // the bits of a bf16
-
 /// How many lanes an access touches: all (known when compiled), or the first `count`, 0 < count < kLanes.
 struct Whole {};
 struct Part {

@@ -1,10 +1,13 @@
-// Vectors of f32 at the width of the instruction set that the including source is compiled for (AVX2: 8 lanes, AVX-512: 16). Everything is in an unnamed namespace on purpose: these sources must leave no function behind that the
-// linker could share with code for lesser processors. For the same reason they include no header with inline functions of its own.
+// Vectors of f32 at the width of the instruction set that the including source is compiled for (AVX2: 8 lanes, AVX-512: 16). Everything is
+// in an unnamed namespace on purpose: these sources must leave no function behind that the linker could share with code for lesser
+// processors. For the same reason they include no header with inline functions of its own (tests/layers).
 #pragma once
 
 #include <immintrin.h>
 
 #include <cstdint>
+
+#include "core/philox_constants.h"
 
 /// The name of what a *_per_level.cpp defines, at the level that it is compiled for: kAttention becomes kAttentionAvx2.
 #define FLASHBERT_OF_LEVEL(name) FLASHBERT_JOIN(name, FLASHBERT_LEVEL)
@@ -12,6 +15,8 @@
 #define FLASHBERT_JOIN_EXPANDED(name, level) name##level
 
 namespace {
+
+using Half = std::uint16_t;  // the bits of a bf16
 
 #if defined(__AVX512F__)
 
@@ -208,8 +213,10 @@ inline VecI lane_numbers() { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }
 
 #endif
 
-/// exp(x) = p * 2^n: x = n ln 2 + r with |r| <= ln 2 / 2 (ln 2 in two parts, n by adding 1.5 * 2^23, which leaves n in the low bits of
-/// `shifted`), p = 1 + r + r^2 q(r) with q of degree 4 through the Chebyshev nodes (error 1.1e-8). NaN in x makes p NaN.
+/// For GELU, tanh and losses, whose arguments are natural exponents of any size; attention has a cheaper power of two of its own
+/// (attention/math_impl.h). exp(x) = p * 2^n: x = n ln 2 + r with |r| <= ln 2 / 2 (ln 2 in two parts, n by adding 1.5 * 2^23, which leaves
+/// n in the low bits of `shifted`), p = 1 + r + r^2 q(r) with q of degree 4 through the Chebyshev nodes (error 1.1e-8). NaN in x makes p
+/// NaN.
 struct ExpParts {
   VecF p, n, shifted;
 };
@@ -244,9 +251,9 @@ struct PhiloxLanes {
   VecI word[4];
 };
 inline PhiloxLanes philox(VecI c0, VecI c1, VecI c2, VecI c3, std::uint32_t key0, std::uint32_t key1) {
-  const VecI multiplier0 = splat_int(static_cast<std::int32_t>(0xD2511F53U));
-  const VecI multiplier1 = splat_int(static_cast<std::int32_t>(0xCD9E8D57U));
-  for (int round = 0; round < 10; ++round) {
+  const VecI multiplier0 = splat_int(static_cast<std::int32_t>(flashbert::kPhiloxMultiplier0));
+  const VecI multiplier1 = splat_int(static_cast<std::int32_t>(flashbert::kPhiloxMultiplier1));
+  for (int round = 0; round < flashbert::kPhiloxRounds; ++round) {
     const WideProduct product0 = multiply_wide(c0, multiplier0);
     const WideProduct product1 = multiply_wide(c2, multiplier1);
     const VecI next0 = xor3(product1.high, c1, splat_int(static_cast<std::int32_t>(key0)));
@@ -255,8 +262,8 @@ inline PhiloxLanes philox(VecI c0, VecI c1, VecI c2, VecI c3, std::uint32_t key0
     c1 = product1.low;
     c2 = next2;
     c3 = product0.low;
-    key0 += 0x9E3779B9U;
-    key1 += 0xBB67AE85U;
+    key0 += flashbert::kPhiloxWeyl0;
+    key1 += flashbert::kPhiloxWeyl1;
   }
   return {{c0, c1, c2, c3}};
 }
