@@ -30,6 +30,26 @@ class ArgumentCheck {
   void contiguous(const char* name, const ConstTensor& tensor) const {
     if (!tensor.contiguous()) fail_shape(name, fmt::format("has a row stride of {}; it must be contiguous", tensor.row_stride()));
   }
+  /// Present, of two axes, f32 or bf16.
+  void matrix(const char* name, const ConstTensor& t) const {
+    present(name, t);
+    rank(name, t, 2);
+    compute_dtype(name, t);
+  }
+  /// Present, of two axes with so many columns, of this type.
+  void matrix(const char* name, const ConstTensor& t, Dtype wanted, std::int64_t columns) const {
+    present(name, t);
+    rank(name, t, 2);
+    dtype(name, t, wanted);
+    shape(name, t, {t.extent(0), columns});
+  }
+  /// Present, of one axis of any extent, of this type, contiguous.
+  void list(const char* name, const ConstTensor& t, Dtype wanted) const {
+    present(name, t);
+    rank(name, t, 1);
+    dtype(name, t, wanted);
+    contiguous(name, t);
+  }
   /// Present, of this type and shape.
   void tensor(const char* name, const ConstTensor& tensor, Dtype wanted, const Shape& shape_wanted) const {
     present(name, tensor);
@@ -44,6 +64,11 @@ class ArgumentCheck {
   void that(bool holds, const char* name, const char* rule) const {
     if (!holds) fail_shape(name, rule);
   }
+  /// Does not start where another present tensor starts.
+  void apart(const char* name, const ConstTensor& tensor, const char* other_name, const ConstTensor& other) const {
+    if (tensor && other && tensor.raw() == other.raw() && tensor.elements() > 0)
+      fail_shape(name, fmt::format("must not alias {}", other_name));
+  }
 
  private:
   [[noreturn]] void fail_shape(const char* name, const std::string& what) const {
@@ -54,8 +79,5 @@ class ArgumentCheck {
   }
   const char* op_;
 };
-
-/// Whether two present tensors share their first byte.
-inline bool same_memory(const ConstTensor& a, const ConstTensor& b) { return a && b && a.raw() == b.raw() && a.elements() > 0; }
 
 }  // namespace flashbert

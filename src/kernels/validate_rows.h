@@ -10,9 +10,7 @@ namespace flashbert {
 
 /// (T, H) of the op's type, H a multiple of 8; returns nothing, throws.
 inline void check_rows(const ArgumentCheck& check, const char* name, const ConstTensor& x) {
-  check.present(name, x);
-  check.rank(name, x, 2);
-  check.compute_dtype(name, x);
+  check.matrix(name, x);
   check.that(x.extent(1) % 8 == 0 && x.extent(1) > 0, name, "has a hidden size that is not a positive multiple of 8");
 }
 
@@ -33,8 +31,8 @@ inline void check_origin(const ArgumentCheck& check, const Shape& rows, const Dr
   if (!dropout.active()) return;
   check.dense("origin.sequence", origin.sequence, Dtype::kI32, {rows[0]});
   check.dense("origin.position", origin.position, Dtype::kI32, {rows[0]});
-  check.present("origin.sample_index", origin.sample_index);
-  check.dtype("origin.sample_index", origin.sample_index, Dtype::kU64);
+  check.list("origin.sample_index", origin.sample_index, Dtype::kU64);
+  check.that(rows[0] == 0 || origin.sample_index.extent(0) > 0, "origin.sample_index", "is empty; it needs an entry for each sequence");
 }
 
 }  // namespace flashbert

@@ -20,15 +20,16 @@ struct AttentionInputs {
 /// out (Tq, A, D) of query's dtype; rows past the last sequence are written 0. lse (A, Tq) f32, rows may be strided: log of the sum of
 /// exp of the scaled scores, +inf for a row without keys (its out is 0), 0 past the last sequence. By head first: what one head of one
 /// sequence writes lies together. keep_bits (Tq, A, W) u32, W = keep_words(longest sequence the plan allows):
-/// written when dropout is active, else absent. No S x S matrix in memory. Bit-equal for any thread count.
-/// Source: Dao, FlashAttention-2, 2023. Throws ShapeError, DtypeError.
+/// written when dropout is active, else absent. out must not alias query, key or value. No S x S matrix in memory. Bit-equal for any thread
+/// count. Source: Dao, FlashAttention-2, 2023. Throws ShapeError, DtypeError.
 struct AttentionForward {
   Tensor out, lse, keep_bits;
   AttentionInputs inputs;
 };
 
-/// dquery (Tq, A, D), dkey, dvalue (Tk, A, D) of query's dtype, overwritten, rows may be strided; rows past the last sequence are
-/// written 0. out, lse, keep_bits from forward; dout (Tq, A, D). Scores are computed again; deterministic.
+/// dquery (Tq, A, D), dkey, dvalue (Tk, A, D) of query's dtype, overwritten, rows may be strided, none aliasing what
+/// is read; rows past the last sequence are written 0. out, lse, keep_bits from forward; dout (Tq, A, D). Scores are computed again;
+/// deterministic.
 struct AttentionBackward {
   Tensor dquery, dkey, dvalue;
   ConstTensor dout, out, lse, keep_bits;

@@ -15,7 +15,8 @@ inline constexpr std::int64_t kRowBucket = 32;
 constexpr std::int64_t bucket_rows(std::int64_t rows) { return (rows + kRowBucket - 1) / kRowBucket * kRowBucket; }
 
 /// Where the rows of an activation come from, for dropout counters: sequence of each row (T) i32, -1 in the tail; position of each
-/// row in its sequence (T) i32; running sample index of each sequence (B) u64.
+/// row in its sequence (T) i32; running sample index of each sequence (B) u64, at least one where
+/// there are rows.
 struct RowOrigin {
   ConstTensor sequence, position, sample_index;
 };

@@ -8,9 +8,7 @@ namespace flashbert {
 
 void Ops::softmax_cross_entropy(const SoftmaxCrossEntropy& args) {
   const ArgumentCheck check("softmax_cross_entropy");
-  check.present("logits", args.logits);
-  check.rank("logits", args.logits, 2);
-  check.compute_dtype("logits", args.logits);
+  check.matrix("logits", args.logits);
   check.that(args.classes >= 1 && args.classes <= args.logits.extent(1), "classes", "is not between 1 and the number of columns");
   check.dense("labels", args.labels, Dtype::kI32, {args.logits.extent(0)});
   if (args.gradient == SoftmaxCrossEntropy::Gradient::kInPlace) check.dense("scale", args.scale, Dtype::kF32, {1});

@@ -49,23 +49,18 @@ void Ops::tanh_backward(const TanhBackward& args) {
 
 void Ops::gather_rows(const GatherRows& args) {
   const ArgumentCheck check("gather_rows");
-  check.present("in", args.in);
-  check.rank("in", args.in, 2);
-  check.present("out", args.out);
-  check.rank("out", args.out, 2);
-  check.tensor("out", args.out, args.in.dtype(), {args.out.extent(0), args.in.extent(1)});
+  check.matrix("in", args.in);
+  check.matrix("out", args.out, args.in.dtype(), args.in.extent(1));
+  check.apart("out", args.out, "in", args.in);
   check.dense("index", args.index, Dtype::kI32, {args.out.extent(0)});
   do_gather_rows(args);
 }
 
 void Ops::scatter_add_rows(const ScatterAddRows& args) {
   const ArgumentCheck check("scatter_add_rows");
-  check.present("in", args.in);
-  check.rank("in", args.in, 2);
-  check.compute_dtype("in", args.in);
-  check.present("out", args.out);
-  check.rank("out", args.out, 2);
-  check.tensor("out", args.out, args.in.dtype(), {args.out.extent(0), args.in.extent(1)});
+  check.matrix("in", args.in);
+  check.matrix("out", args.out, args.in.dtype(), args.in.extent(1));
+  check.apart("out", args.out, "in", args.in);
   check.dense("index", args.index, Dtype::kI32, {args.in.extent(0)});
   do_scatter_add_rows(args);
 }

@@ -26,12 +26,14 @@ struct TanhBackward {
   ConstTensor dy, y;
 };
 
-/// out[r] = in[index[r]], a zero row where index[r] is -1. in (T, H), out (R, H) of one dtype; index (R) i32.
+/// out[r] = in[index[r]], a zero row where index[r] is -1. in (T, H), out (R, H): f32|bf16, the same, rows may be
+/// strided; out must not alias in. index (R) i32.
 struct GatherRows {
   Tensor out;
   ConstTensor in, index;
 };
-/// out[index[r]] += in[r]; -1 skips. Indices other than -1 are distinct. in (R, H), out (T, H) of one dtype; f32 sum, one rounding.
+/// out[index[r]] += in[r]; -1 skips. Indices other than -1 are distinct. in (R, H), out (T, H): f32|bf16, the same,
+/// rows may be strided; out must not alias in. f32 sum, one rounding.
 struct ScatterAddRows {
   Tensor out;
   ConstTensor in, index;

@@ -11,19 +11,20 @@ void Ops::embeddings_forward(const EmbeddingsForward& args) {
   check_rows(check, "word", args.word);
   const std::int64_t hidden = args.word.extent(1);
   for (const auto& [name, table] : {std::pair{"position", args.position}, std::pair{"segment", args.segment}}) {
-    check.present(name, table);
-    check.rank(name, table, 2);
-    check.tensor(name, table, args.word.dtype(), {table.extent(0), hidden});
+    check.matrix(name, table, args.word.dtype(), hidden);
   }
-  check.present("token_ids", args.token_ids);
-  check.rank("token_ids", args.token_ids, 1);
+  check.list("token_ids", args.token_ids, Dtype::kI32);
   const Shape rows = {args.token_ids.extent(0), hidden};
-  check.dense("token_ids", args.token_ids, Dtype::kI32, {rows[0]});
   check.dense("position_ids", args.position_ids, Dtype::kI32, {rows[0]});
   check.dense("segment_ids", args.segment_ids, Dtype::kI32, {rows[0]});
   check.tensor("y", args.y, args.word.dtype(), rows);
   if (args.z) check.tensor("z", args.z, args.word.dtype(), rows);
-  check.that(!same_memory(args.y, args.z), "y", "must not alias z");
+  check.apart("y", args.y, "z", args.z);
+  for (const auto& [name, table] :
+       {std::pair{"word", args.word}, std::pair{"position", args.position}, std::pair{"segment", args.segment}}) {
+    check.apart("y", args.y, name, table);
+    check.apart("z", args.z, name, table);
+  }
   check_norm(check, rows, {args.mean, args.rstd, args.gamma});
   check.dense("beta", args.beta, Dtype::kF32, {hidden});
   check_row_keep_bits(check, rows, args.dropout, args.keep_bits);
@@ -37,6 +38,7 @@ void Ops::embeddings_backward(const EmbeddingsBackward& args) {
   const Shape rows = args.dy.shape();
   check.tensor("z", args.z, args.dy.dtype(), rows);
   check.tensor("dz", args.dz, args.dy.dtype(), rows);
+  check.apart("dz", args.dz, "z", args.z);
   check_norm(check, rows, {args.mean, args.rstd, args.gamma});
   check.dense("dgamma", args.dgamma, Dtype::kF32, {rows[1]});
   check.dense("dbeta", args.dbeta, Dtype::kF32, {rows[1]});
@@ -46,17 +48,12 @@ void Ops::embeddings_backward(const EmbeddingsBackward& args) {
 
 void Ops::embedding_gradient(const EmbeddingGradient& args) {
   const ArgumentCheck check("embedding_gradient");
-  check.present("dz", args.dz);
-  check.rank("dz", args.dz, 2);
-  check.compute_dtype("dz", args.dz);
-  check.present("dtable", args.dtable);
-  check.rank("dtable", args.dtable, 2);
-  check.tensor("dtable", args.dtable, Dtype::kF32, {args.dtable.extent(0), args.dz.extent(1)});
-  for (const auto& [name, list] : {std::pair{"order", args.order}, std::pair{"starts", args.starts}, std::pair{"ids", args.ids}}) {
-    check.present(name, list);
-    check.dtype(name, list, Dtype::kI32);
-    check.contiguous(name, list);
-  }
+  check.matrix("dz", args.dz);
+  check.matrix("dtable", args.dtable, Dtype::kF32, args.dz.extent(1));
+  check.apart("dtable", args.dtable, "dz", args.dz);
+  check.dense("order", args.order, Dtype::kI32, {args.dz.extent(0)});
+  check.list("ids", args.ids, Dtype::kI32);
+  check.dense("starts", args.starts, Dtype::kI32, {args.ids.extent(0) + 1});
   check.dense("runs", args.runs, Dtype::kI32, {1});
   do_embedding_gradient(args);
 }
