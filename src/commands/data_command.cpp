@@ -26,10 +26,11 @@ std::vector<std::string> read_vocabulary(const std::filesystem::path& path) {
   return words;
 }
 
-struct RowRange {
+/// Rows [begin, end) to print.
+struct PrintedRows {
   std::int64_t begin = 0, end = 0;
 };
-RowRange parse_rows(const std::string& text, std::int64_t samples) {
+PrintedRows parse_rows(const std::string& text, std::int64_t samples) {
   const auto colon = text.find(':');
   check<ConfigError>(colon != std::string::npos, "--rows is '{}'; write first:end, for example 0:3", text);
   const std::int64_t begin = parse_integer("--rows", text.substr(0, colon), 0, samples);
@@ -62,7 +63,7 @@ nlohmann::ordered_json sample_json(const SampleView& sample, std::int64_t row) {
 
 ExitCode inspect(const InspectOptions& options) {
   const ShardInfo info = inspect_shard(options.file);
-  const RowRange range = options.rows.empty() ? RowRange{} : parse_rows(options.rows, info.samples);
+  const PrintedRows range = options.rows.empty() ? PrintedRows{} : parse_rows(options.rows, info.samples);
   const auto words = options.vocab.empty() ? std::vector<std::string>{} : read_vocabulary(options.vocab);
   const std::string layout = info.wide_ids ? "fixed-int32" : std::string(name_of(info.layout));
   const auto datasets = describe_datasets(options.file);

@@ -1,13 +1,13 @@
 #include "commands/version_text.h"
 
-#include <dnnl.h>
-#include <hdf5.h>
 #include <mpi.h>
 #include <openssl/crypto.h>
 
 #include "core/build_info.h"
 #include "core/cpu/cpu_context.h"
 #include "core/error.h"
+#include "data/shard_description.h"
+#include "kernels/kernel_libraries.h"
 
 namespace flashbert {
 namespace {
@@ -19,14 +19,6 @@ std::string mpi_version() {
   if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) return "unknown";
   const std::string version(text, static_cast<std::size_t>(length));
   return version.substr(0, version.find(','));
-}
-
-std::string hdf5_version() {
-  unsigned major = 0;
-  unsigned minor = 0;
-  unsigned release = 0;
-  if (H5get_libversion(&major, &minor, &release) < 0) return "unknown";
-  return fmt::format("{}.{}.{}", major, minor, release);
 }
 
 /// A processor that the kernels cannot use is an answer here, not a failure.
@@ -45,8 +37,7 @@ std::string version_text() {
   for (const auto& [name, value] : build_info()) {
     if (name != "version" && !value.empty()) text += fmt::format("{:<12} {}\n", name, value);
   }
-  const dnnl_version_t* const onednn = dnnl_version();
-  text += fmt::format("{:<12} {}.{}.{}\n", "oneDNN", onednn->major, onednn->minor, onednn->patch);
+  for (const auto& [name, value] : kernel_libraries()) text += fmt::format("{:<12} {}\n", name, value);
   text += fmt::format("{:<12} {}\n", "HDF5", hdf5_version());
   text += fmt::format("{:<12} {}\n", "MPI", mpi_version());
   text += fmt::format("{:<12} {}\n", "OpenSSL", OpenSSL_version(OPENSSL_VERSION));

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "core/rounding.h"
+
 namespace flashbert {
 namespace {
-
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 

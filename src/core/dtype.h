@@ -5,10 +5,9 @@
 #include <cstdint>
 #include <string_view>
 
-namespace flashbert {
+#include "core/element_type.h"
 
-/// Element types of tensors. Compute types are f32 and bf16; the rest hold indices, counters, random words and sums.
-enum class Dtype : std::uint8_t { kF32, kBf16, kF64, kU8, kI32, kU32, kI64, kU64 };
+namespace flashbert {
 
 /// bfloat16: the upper 16 bits of an IEEE f32 (8 exponent bits, 7 stored mantissa bits).
 struct bf16 {

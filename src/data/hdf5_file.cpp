@@ -220,6 +220,14 @@ Hdf5File::Ragged Hdf5File::read_ragged(const std::string& name) const {
   return ragged;
 }
 
+std::string hdf5_version() {
+  unsigned major = 0;
+  unsigned minor = 0;
+  unsigned release = 0;
+  if (H5get_libversion(&major, &minor, &release) < 0) return "unknown";
+  return fmt::format("{}.{}.{}", major, minor, release);
+}
+
 std::vector<DatasetDescription> describe_datasets(const fs::path& path) {
   const Hdf5File file(path);
   std::vector<DatasetDescription> descriptions;

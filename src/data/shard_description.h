@@ -19,4 +19,7 @@ struct DatasetDescription {
 /// inspect_shard does for a file that cannot be opened.
 std::vector<DatasetDescription> describe_datasets(const std::filesystem::path& path);
 
+/// Of the HDF5 library that is linked: "1.10.8".
+std::string hdf5_version();
+
 }  // namespace flashbert

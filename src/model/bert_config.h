@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "core/rounding.h"
+
 namespace flashbert {
 
 /// Both ends included.
@@ -36,7 +38,7 @@ struct BertConfig {
   static constexpr std::int64_t kVocabMultiple = 64;
   [[nodiscard]] std::int64_t head_dim() const { return hidden / heads; }
   /// Vocabulary rows in memory: rounded up to a multiple of 64; the extra columns are masked and never appear in a file.
-  [[nodiscard]] std::int64_t padded_vocab() const { return (vocab + kVocabMultiple - 1) / kVocabMultiple * kVocabMultiple; }
+  [[nodiscard]] std::int64_t padded_vocab() const { return round_up(vocab, kVocabMultiple); }
   /// Throws ConfigError naming the key, the value and the limit: heads must divide hidden, head size a multiple of 8 up to 256, ...
   void validate() const;
 };

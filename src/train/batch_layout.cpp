@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/error.h"
+#include "core/rounding.h"
 
 namespace flashbert {
 namespace {
@@ -142,7 +143,7 @@ BatchLayout::BatchLayout(const RowCapacity& capacity, const BertConfig& model, c
   for (const Column& column : kColumns) {
     const std::int64_t bytes = column.rows(most_) * static_cast<std::int64_t>(size_of(column.dtype));
     places_.push_back({column.name, bytes_, bytes});
-    bytes_ += (bytes + ArenaPlan::kAlignment - 1) / ArenaPlan::kAlignment * ArenaPlan::kAlignment;
+    bytes_ += round_up(bytes, ArenaPlan::kAlignment);
   }
 }
 

@@ -3,13 +3,12 @@
 #include <set>
 #include <vector>
 
+#include "core/rounding.h"
 #include "train/checkpoint_files.h"
 
 namespace flashbert {
 namespace fs = std::filesystem;
 namespace {
-
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 
 /// True when a stored shape fits a parameter: equal, or a vocabulary padded to a multiple of 8 or 64.
 bool shape_fits(const std::vector<std::int64_t>& stored, const ParameterInfo& info) {

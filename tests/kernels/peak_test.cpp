@@ -7,6 +7,7 @@
 
 #include "core/cpu/cpu_context.h"
 #include "core/error.h"
+#include "kernels/cpu/peak/bursts.h"
 #include "support/test_device.h"
 
 namespace flashbert::cpu {

@@ -11,6 +11,7 @@
 #include "core/cores.h"
 #include "core/error.h"
 #include "core/memory.h"
+#include "core/rounding.h"
 
 namespace flashbert {
 namespace {
@@ -20,7 +21,7 @@ constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
 constexpr std::int64_t kParallelBytes = std::int64_t{1} << 18;
 constexpr std::int64_t kCopyChunk = std::int64_t{1} << 16;
 
-std::int64_t mapped_bytes(std::int64_t bytes) { return (std::max<std::int64_t>(bytes, 1) + kHugePage - 1) / kHugePage * kHugePage; }
+std::int64_t mapped_bytes(std::int64_t bytes) { return round_up(std::max<std::int64_t>(bytes, 1), kHugePage); }
 
 double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -37,7 +38,7 @@ Isa hardware_isa() {
 /// Runs f(begin, count) over [0, bytes) in chunks, shared among threads where it pays.
 template <class Function>
 void for_chunks(std::int64_t bytes, int threads, const Function& f) {
-  const std::int64_t chunks = (bytes + kCopyChunk - 1) / kCopyChunk;
+  const std::int64_t chunks = ceil_div(bytes, kCopyChunk);
 #pragma omp parallel for num_threads(threads) schedule(static) if (bytes >= kParallelBytes)
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
     const std::int64_t begin = chunk * kCopyChunk;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "core/rounding.h"
 #include "core/tensor.h"
 
 namespace flashbert {
@@ -12,7 +13,7 @@ enum class Accumulate { kOverwrite, kAdd };
 /// Row counts of a batch are rounded up to a multiple of this; the rows past the true count are the tail: indices -1, activations
 /// finite, gradients exactly 0. Every op keeps that: a zero gradient tail in gives a zero gradient tail out.
 inline constexpr std::int64_t kRowBucket = 32;
-constexpr std::int64_t bucket_rows(std::int64_t rows) { return (rows + kRowBucket - 1) / kRowBucket * kRowBucket; }
+constexpr std::int64_t bucket_rows(std::int64_t rows) { return round_up(rows, kRowBucket); }
 
 /// Where the rows of an activation come from, for dropout counters: sequence of each row (T) i32, -1 in the tail; position of each
 /// row in its sequence (T) i32; running sample index of each sequence (B) u64, at least one where
@@ -22,7 +23,7 @@ struct RowOrigin {
 };
 
 /// 32-bit words of keep bits for `columns` decisions: bit c % 32 of word c / 32 is 1 where kept.
-constexpr std::int64_t keep_words(std::int64_t columns) { return (columns + 31) / 32; }
+constexpr std::int64_t keep_words(std::int64_t columns) { return ceil_div(columns, 32); }
 
 /// Scalars of one micro-batch, in device memory (ConstTensor of f32 with kStepScalars elements), so that a captured graph replays
 /// unchanged.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/rounding.h"
 #include "kernels/cpu/linear/linear.h"
 #include "kernels/workspace.h"
 
@@ -9,7 +10,7 @@ namespace flashbert::cpu {
 namespace {
 
 constexpr std::int64_t kWorkspaceAlignment = 256;
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment; }
+std::int64_t aligned(std::int64_t bytes) { return round_up(bytes, kWorkspaceAlignment); }
 
 }  // namespace
 

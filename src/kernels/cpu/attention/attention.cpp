@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/rounding.h"
 #include "kernels/cpu/attention/kernels.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/rows/dispatch.h"
@@ -28,12 +29,12 @@ const AttentionKernels& attention_kernels(const CpuContext& context) {
 enum class AttentionPass { kForward, kBackward };
 std::int64_t thread_scratch_bytes(AttentionPass pass, std::int64_t queries, std::int64_t head_dim) {
   constexpr std::int64_t kSlackFloats = 8192;  // small tiles, padding of pieces
-  const std::int64_t width = (head_dim + 15) / 16 * 16;
+  const std::int64_t width = round_up(head_dim, 16);
   const std::int64_t forward = kKeyBlock * (head_dim + width + 16) + 16 * head_dim;
   const std::int64_t backward =
       kBackwardKeys * (2 * head_dim + 3 * width + 3 * kMostBackwardRows) + 2 * kMostBackwardRows * (width + head_dim);
   const std::int64_t floats = (pass == AttentionPass::kForward ? forward : backward) + queries * (width + 2) + kSlackFloats;
-  return (floats * static_cast<std::int64_t>(sizeof(float)) + 63) / 64 * 64;
+  return round_up(floats * static_cast<std::int64_t>(sizeof(float)), 64);
 }
 
 /// The (sequence, head) pairs of a batch, longest sequence first so that no thread is left with a long one at the end.
@@ -128,7 +129,7 @@ void zero_head(const Tensor& tensor, std::int64_t begin, std::int64_t rows, std:
 /// depend on who runs it.
 template <class Function>
 void for_items(const AttentionInputs& in, const CpuContext& context, std::byte* memory, std::int64_t bytes_per_thread, const Function& f) {
-  const std::int64_t list_bytes = (in.cu_queries.extent(0) * static_cast<std::int64_t>(sizeof(std::int32_t)) + 63) / 64 * 64;
+  const std::int64_t list_bytes = round_up(in.cu_queries.extent(0) * static_cast<std::int64_t>(sizeof(std::int32_t)), 64);
   const WorkList list = order_by_length(in, memory);
   const std::int64_t heads = in.query.extent(1);
   std::byte* const thread_memory = memory + list_bytes;

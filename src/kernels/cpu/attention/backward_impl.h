@@ -16,7 +16,7 @@ namespace {
 template <class T>
 constexpr std::int64_t kBackwardRows = kPairs<T> ? kMostBackwardRows : kMostBackwardRows / 2;
 
-struct BackwardBuffers {
+struct BackwardScratch {
   Word* key_transposed;    ///< panels of keys
   Word* value_transposed;  ///< panels of keys
   Word* key;               ///< (key words, width)
@@ -102,7 +102,7 @@ inline void store_row_pair(const PairPlace& place, const ScoreGradient& first, c
 
 /// P and dS of up to kTileRows rows (from row `tile_row` of the tile) and one panel of keys, whose scores have just been computed.
 template <class T, bool kDrops>
-inline void finish_scores(const AttentionItem& item, const BackwardBuffers& buffers, const BackwardTile& tile, std::int64_t tile_row,
+inline void finish_scores(const AttentionItem& item, const BackwardScratch& buffers, const BackwardTile& tile, std::int64_t tile_row,
                           std::int64_t rows, std::int64_t key) {
   const VecF factor = splat(static_cast<float>(static_cast<double>(item.scale) * kLog2E));
   const std::int64_t keys = smaller(tile.keys - key, kPanel);
@@ -130,7 +130,7 @@ inline void finish_scores(const AttentionItem& item, const BackwardBuffers& buff
 }
 
 template <class T>
-inline void score_gradients(const AttentionItem& item, const BackwardBuffers& buffers, const BackwardTile& tile) {
+inline void score_gradients(const AttentionItem& item, const BackwardScratch& buffers, const BackwardTile& tile) {
   constexpr bool kPair = kPairs<T>;
   const std::int64_t head_words = item.head_dim / kPerWord<T>;
   const T* const query = static_cast<const T*>(item.query) + tile.row * item.query_stride;
@@ -155,7 +155,7 @@ inline void score_gradients(const AttentionItem& item, const BackwardBuffers& bu
 }
 
 template <class T>
-inline void backward_rows(const AttentionItem& item, const BackwardBuffers& buffers, const BackwardTile& tile) {
+inline void backward_rows(const AttentionItem& item, const BackwardScratch& buffers, const BackwardTile& tile) {
   constexpr bool kPair = kPairs<T>;
   const std::int64_t width = round_up(item.head_dim, kLanes);
   const std::int64_t row_words = (tile.rows + kPerWord<T> - 1) / kPerWord<T>;
@@ -179,7 +179,7 @@ inline void backward_rows(const AttentionItem& item, const BackwardBuffers& buff
 
 /// Row constants of the whole item: sum of dO O, and the shift that makes exp2(scale score / ln 2 + shift) = keep_scale P.
 template <class T>
-inline void prepare_rows(const AttentionItem& item, const BackwardBuffers& buffers) {
+inline void prepare_rows(const AttentionItem& item, const BackwardScratch& buffers) {
   const double log2_keep_scale = __builtin_log2(static_cast<double>(item.keep_scale));
   for (std::int64_t row = 0; row < item.queries; ++row) {
     const T* const out = static_cast<const T*>(item.out) + row * item.out_stride;
@@ -194,11 +194,11 @@ inline void prepare_rows(const AttentionItem& item, const BackwardBuffers& buffe
 }
 
 template <class T>
-inline BackwardBuffers cut_backward(const AttentionItem& item, void* scratch) {
+inline BackwardScratch cut_backward(const AttentionItem& item, void* scratch) {
   const std::int64_t width = round_up(item.head_dim, kLanes);
   constexpr std::int64_t kRows = kBackwardRows<T>;
   ScratchCutter cut(scratch);
-  BackwardBuffers b;
+  BackwardScratch b;
   b.key_transposed = cut.take<Word>(item.head_dim * kBackwardKeys);
   b.value_transposed = cut.take<Word>(item.head_dim * kBackwardKeys);
   b.key = cut.take<Word>(kBackwardKeys * width);
@@ -222,14 +222,14 @@ inline BackwardBuffers cut_backward(const AttentionItem& item, void* scratch) {
 template <class T>
 void backward_item(const AttentionItem& item, void* scratch) {
   const std::int64_t width = round_up(item.head_dim, kLanes);
-  const BackwardBuffers buffers = cut_backward<T>(item, scratch);
+  const BackwardScratch buffers = cut_backward<T>(item, scratch);
   prepare_rows<T>(item, buffers);
   for (std::int64_t first_key = 0; first_key < item.keys; first_key += kBackwardKeys) {
     const std::int64_t keys = smaller(item.keys - first_key, kBackwardKeys);
     const T* const key = static_cast<const T*>(item.key) + first_key * item.key_stride;
     const T* const value = static_cast<const T*>(item.value) + first_key * item.value_stride;
-    pack_transposed(buffers.key_transposed, key, item.key_stride, keys, item.head_dim);
-    pack_transposed(buffers.value_transposed, value, item.value_stride, keys, item.head_dim);
+    pack_panels(buffers.key_transposed, key, item.key_stride, keys, item.head_dim);
+    pack_panels(buffers.value_transposed, value, item.value_stride, keys, item.head_dim);
     pack_natural(buffers.key, width, key, item.key_stride, keys, item.head_dim);
     for (std::int64_t row = 0; row < item.queries; row += kBackwardRows<T>) {
       backward_rows<T>(item, buffers, {first_key, keys, row, smaller(item.queries - row, kBackwardRows<T>)});

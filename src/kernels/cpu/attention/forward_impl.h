@@ -141,8 +141,8 @@ void forward_item(const AttentionItem& item, void* scratch) {
   const DropoutStart start = start_dropout(item);
   for (std::int64_t first_key = 0; first_key < item.keys; first_key += kKeyBlock) {
     const std::int64_t keys = smaller(item.keys - first_key, kKeyBlock);
-    pack_transposed(buffers.key_transposed, static_cast<const T*>(item.key) + first_key * item.key_stride, item.key_stride, keys,
-                    item.head_dim);
+    pack_panels(buffers.key_transposed, static_cast<const T*>(item.key) + first_key * item.key_stride, item.key_stride, keys,
+                item.head_dim);
     pack_natural(buffers.value, width, static_cast<const T*>(item.value) + first_key * item.value_stride, item.value_stride, keys,
                  item.head_dim);
     for (std::int64_t row = 0; row < item.queries; row += kForwardRows) {

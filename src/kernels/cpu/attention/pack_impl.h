@@ -96,7 +96,7 @@ inline void transpose_four_words(Word* out, const T* x, std::int64_t stride, std
 /// B = X^T for X (rows x columns of T), in panels of kPanel rows of X: panel, then word (a column or a pair of columns), then row. Rows up
 /// to a multiple of kLanes are filled with 0. Columns are a multiple of 8, so words are one of 4.
 template <class T>
-inline void pack_transposed(Word* out, const T* x, std::int64_t stride, std::int64_t rows, std::int64_t columns) {
+inline void pack_panels(Word* out, const T* x, std::int64_t stride, std::int64_t rows, std::int64_t columns) {
   const std::int64_t words = columns / kPerWord<T>;
   for (std::int64_t row = 0; row < rows; row += kLanes) {
     Word* const panel = out + row / kPanel * kPanel * words + row % kPanel;

@@ -26,6 +26,7 @@ constexpr bool kPairs = kHasPairs && sizeof(T) == 2;
 template <class T>
 constexpr std::int64_t kPerWord = kPairs<T> ? 2 : 1;
 
+// core/rounding.h again, whose functions the linker could share with code for lesser processors.
 inline std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
 inline std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 

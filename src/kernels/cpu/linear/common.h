@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/rounding.h"
 #include "core/tensor.h"
 #include "kernels/cpu/linear/onednn.h"
 #include "kernels/cpu/linear/pack.h"

@@ -12,6 +12,12 @@
 #include "core/error.h"
 
 namespace flashbert::cpu {
+
+std::string onednn_version() {
+  const dnnl_version_t* const version = dnnl_version();
+  return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
+}
+
 namespace {
 
 using Memory = dnnl::memory;

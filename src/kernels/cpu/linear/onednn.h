@@ -4,11 +4,15 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
 
 #include "core/cpu/cpu_context.h"
 #include "core/dtype.h"
 
 namespace flashbert::cpu {
+
+/// Of the library that is linked: "2.7.3".
+std::string onednn_version();
 
 /// How the right-hand side B (depth, columns) of a product lies in memory.
 enum class WeightLayout {

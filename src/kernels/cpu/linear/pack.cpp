@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/dtype.h"
+
 namespace flashbert::cpu {
 namespace {
 

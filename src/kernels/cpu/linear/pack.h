@@ -2,8 +2,9 @@
 
 #include <cstdint>
 
-#include "core/dtype.h"
+#include "core/element_type.h"
 
+// Plain structs and declarations: pack_avx2.cpp has instruction-set flags (tests/layers).
 namespace flashbert::cpu {
 
 /// A block of a matrix in memory; stride = elements from row to row.

@@ -8,6 +8,7 @@
 #include "core/arena.h"
 #include "core/clock.h"
 #include "core/error.h"
+#include "kernels/cpu/peak/bursts.h"
 
 namespace flashbert::cpu {
 namespace {

@@ -21,9 +21,4 @@ double peak_gflops(const CpuContext& context, Dtype dtype, const PeakOptions& op
 /// cache); three streams are counted, the read that fills a before it is written is not. Source: McCalpin, STREAM.
 double triad_gbytes_per_second(CpuContext& context, const PeakOptions& options);
 
-// One burst of so many rounds; returns the operations done. sums: 16 different floats, overwritten, which keeps the work alive.
-double fma_burst_avx2(long rounds, float* sums);
-double fma_burst_avx512(long rounds, float* sums);
-double bf16_burst_avx512_bf16(long rounds, float* sums);
-
 }  // namespace flashbert::cpu

@@ -1,6 +1,6 @@
 #include <immintrin.h>
 
-#include "kernels/cpu/peak/peak.h"
+#include "kernels/cpu/peak/bursts.h"
 
 namespace flashbert::cpu {
 

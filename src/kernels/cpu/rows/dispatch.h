@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/cpu/cpu_context.h"
+#include "core/rounding.h"
 #include "kernels/args/common.h"
 #include "kernels/cpu/rows/kernels.h"
 #include "kernels/formulas.h"
@@ -35,7 +36,7 @@ inline const void* row_of(const ConstTensor& tensor, std::int64_t row) {
 inline void* row_of(const Tensor& tensor, std::int64_t row) { return const_cast<void*>(row_of(ConstTensor(tensor), row)); }
 
 /// Floats of one row of scratch, a multiple of a cache line.
-inline std::int64_t row_floats(std::int64_t columns) { return (columns + 15) / 16 * 16; }
+inline std::int64_t row_floats(std::int64_t columns) { return round_up(columns, 16); }
 
 /// Rows that one partial sum of parameter gradients covers; fixed, so that sums never depend on the thread count.
 inline constexpr std::int64_t kGradientBlockRows = 64;
@@ -46,7 +47,7 @@ inline constexpr std::int64_t kFlatBlock = 16384;
 /// Runs f(begin, count) over [0, elements) in blocks of kFlatBlock, shared among the context's threads.
 template <class Function>
 void for_flat_blocks(const CpuContext& context, std::int64_t elements, const Function& f) {
-  const std::int64_t blocks = (elements + kFlatBlock - 1) / kFlatBlock;
+  const std::int64_t blocks = ceil_div(elements, kFlatBlock);
 #pragma omp parallel for num_threads(context.threads()) schedule(static) if (blocks > 1)
   for (std::int64_t block = 0; block < blocks; ++block) {
     const std::int64_t begin = block * kFlatBlock;

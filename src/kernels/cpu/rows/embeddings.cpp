@@ -1,5 +1,6 @@
 #include <omp.h>
 
+#include "core/rounding.h"
 #include "kernels/cpu/rows/layer_norm.h"
 
 namespace flashbert::cpu {
@@ -86,7 +87,7 @@ void CpuOps::do_embedding_gradient(const EmbeddingGradient& args) {
   // runs still give H / 32 items. Either way each element of the table is owned by one item, which adds blocks of rows in order.
   const RowKernels& kernels = row_kernels(context());
   const std::int64_t columns = args.dtable.extent(1);
-  const std::int64_t slices = (columns + kSliceColumns - 1) / kSliceColumns;
+  const std::int64_t slices = ceil_div(columns, kSliceColumns);
   const std::int64_t runs = args.runs.data<std::int32_t>()[0];
   const std::size_t type = type_index(args.dz.dtype());
   const auto* const starts = args.starts.data<std::int32_t>();

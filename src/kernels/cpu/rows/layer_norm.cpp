@@ -4,16 +4,18 @@
 
 #include <cstring>
 
+#include "core/rounding.h"
+
 namespace flashbert::cpu {
 namespace {
 
 constexpr std::int64_t kKeepSlack = 16;  // the mask kernel writes whole vectors of bytes
 
-std::int64_t keep_bytes(std::int64_t columns) { return (columns / 8 + kKeepSlack + 63) / 64 * 64; }
+std::int64_t keep_bytes(std::int64_t columns) { return round_up(columns / 8 + kKeepSlack, 64); }
 
 constexpr std::int64_t kMergeColumns = 256;  // columns of parameter gradients that one work item merges
 
-std::int64_t gradient_blocks(std::int64_t rows) { return (rows + kGradientBlockRows - 1) / kGradientBlockRows; }
+std::int64_t gradient_blocks(std::int64_t rows) { return ceil_div(rows, kGradientBlockRows); }
 
 const std::uint8_t* keep_row(const ConstTensor& keep_bits, std::int64_t row) {
   return static_cast<const std::uint8_t*>(row_of(keep_bits, row));
@@ -106,7 +108,7 @@ void norm_gradient(const CpuContext& context, const NormGradient& args, std::byt
   const std::int64_t columns = args.dy.extent(1);
   const std::int64_t width = row_floats(columns);
   const std::int64_t blocks = gradient_blocks(args.dy.extent(0));
-  const std::int64_t slices = (columns + kMergeColumns - 1) / kMergeColumns;
+  const std::int64_t slices = ceil_div(columns, kMergeColumns);
   const std::size_t type = type_index(args.dy.dtype());
   auto* const partials = reinterpret_cast<float*>(scratch);  // (blocks, dgamma and dbeta, width)
 #pragma omp parallel num_threads(context.threads()) if (blocks > 1)
