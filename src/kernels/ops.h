@@ -6,6 +6,7 @@
 
 #include "core/context.h"
 #include "kernels/args/attention.h"
+#include "kernels/args/checksum.h"
 #include "kernels/args/cross_entropy.h"
 #include "kernels/args/elementwise.h"
 #include "kernels/args/embeddings.h"
@@ -88,6 +89,7 @@ class Ops {
 
   void softmax_cross_entropy(const SoftmaxCrossEntropy& args);
 
+  void checksum(const Checksum& args);
   void global_norm(const GlobalNorm& args);
   void lamb_update(const LambUpdate& args);
 
@@ -116,6 +118,7 @@ class Ops {
   virtual void do_cast(const Cast& args) = 0;
   virtual void do_scaled_copy(const ScaledCopy& args) = 0;
   virtual void do_softmax_cross_entropy(const SoftmaxCrossEntropy& args) = 0;
+  virtual void do_checksum(const Checksum& args) = 0;
   virtual void do_global_norm(const GlobalNorm& args) = 0;
   virtual void do_lamb_update(const LambUpdate& args) = 0;
   virtual void do_add_quotients(const AddQuotients& args) = 0;

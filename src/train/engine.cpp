@@ -1,6 +1,5 @@
 #include "train/engine.h"
 
-#include <bit>
 #include <cmath>
 #include <csignal>
 #include <cstring>
@@ -29,6 +28,7 @@ EngineParts::EngineParts(const EngineOptions& options, Ops& ops) {
   batches = std::make_unique<BatchSlots>(BatchLayout(options.capacity, options.model, ops), plan);
   const std::int64_t bytes = ops.workspace_bytes(ops_plan(options.model, options.compute, options.capacity, options.use));
   workspace = plan.book("workspace", "ops", Dtype::kU8, {bytes});
+  checksum = plan.book("workspace", "checksum", Dtype::kU64, {1});
 }
 
 Engine::Engine(const EngineOptions& options, Ops& ops, Communicator& communicator)
@@ -285,16 +285,14 @@ std::string Engine::weight_digest() {
 }
 
 std::uint64_t Engine::weight_checksum() {
-  std::uint64_t sum = 0;
-  std::uint64_t before = 0;
-  for_each_master([&](const std::vector<float>& values) {
-    std::uint64_t own = 0;
-#pragma omp parallel for reduction(+ : own)
-    for (std::size_t i = 0; i < values.size(); ++i) own += std::bit_cast<std::uint32_t>(values[i]) * (2 * (before + i) + 3);
-    sum += own;
-    before += values.size();
-  });
-  return sum;
+  const Parameters& parameters = model_->parameters();
+  std::vector<ConstTensor> masters;
+  for (std::size_t i = 0; i < parameters.table().parameters().size(); ++i) masters.emplace_back(parameters.parameter_master(i));
+  const Tensor sum = arena_->tensor(parts_.checksum);
+  ops_.checksum({.sum = sum, .tensors = masters});
+  std::uint64_t value = 0;
+  ops_.context().read(&value, sum);
+  return value;
 }
 
 }  // namespace flashbert

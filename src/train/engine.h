@@ -62,7 +62,7 @@ struct EngineParts {
   std::unique_ptr<StepRecord> record;
   std::unique_ptr<BatchSlots> batches;
   std::optional<BufferId> total_gradient;  ///< clip before the reduction with accumulation: micro-batches need a sum of their own
-  BufferId workspace;
+  BufferId workspace, checksum;
 };
 
 /// The model, the optimizer and all their memory: trains steps and evaluates. Knows neither files nor logs. Collective: all ranks call
@@ -91,8 +91,8 @@ class Engine {
   EvaluationResult evaluate(const std::vector<PackedBatch>& batches);
   /// Lower-case hexadecimal SHA-256 over all fp32 master weights in parameter-table order.
   std::string weight_digest();
-  /// A sum over the bits of all masters and their places: equal weights have equal sums. Much cheaper than the digest; for comparing ranks
-  /// (factors are odd and at least 3, so that the upper 63 bits, which are compared, see the last bit of any one weight).
+  /// Ops::checksum over all masters in parameter-table order: equal weights have equal sums, and the upper 63 bits, which are compared, see
+  /// the last bit of any one weight. Made on the device; much cheaper than the digest; for comparing ranks.
   std::uint64_t weight_checksum();
 
  private:

@@ -44,6 +44,7 @@ class LaggingOps final : public Ops {
   FLASHBERT_LATER(Cast, cast)
   FLASHBERT_LATER(ScaledCopy, scaled_copy)
   FLASHBERT_LATER(SoftmaxCrossEntropy, softmax_cross_entropy)
+  FLASHBERT_LATER(Checksum, checksum)
   FLASHBERT_LATER(GlobalNorm, global_norm)
   FLASHBERT_LATER(LambUpdate, lamb_update)
   FLASHBERT_LATER(AddQuotients, add_quotients)

@@ -44,6 +44,7 @@ class CpuOps final : public Ops {
   void do_cast(const Cast& args) override;
   void do_scaled_copy(const ScaledCopy& args) override;
   void do_softmax_cross_entropy(const SoftmaxCrossEntropy& args) override;
+  void do_checksum(const Checksum& args) override;
   void do_global_norm(const GlobalNorm& args) override;
   void do_lamb_update(const LambUpdate& args) override;
   void do_add_quotients(const AddQuotients& args) override;
