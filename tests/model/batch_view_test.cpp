@@ -19,7 +19,7 @@ class BatchViewTest : public ::testing::Test {
     slots_ = std::make_unique<BatchSlots>(BatchLayout(kCapacity, model_.engine().model().config(), model_.ops()), plan);
     images_ = std::make_unique<Arena>(plan, model_.ops().context());
     slots_->bind(*images_, model_.ops().context());
-    view_ = slots_->upload({packed_});
+    view_ = slots_->upload({.packed = packed_}).view;
   }
   static std::int32_t at(const ConstTensor& tensor, std::int64_t index) { return tensor.data<std::int32_t>()[index]; }
 
