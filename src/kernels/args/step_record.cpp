@@ -13,7 +13,8 @@ void Ops::add_quotients(const AddQuotients& args) {
   check.dense("sum", args.sum, Dtype::kF64, args.sum.shape());
   check.dense("value", args.value, Dtype::kF64, args.sum.shape());
   check.dense("divisor", args.divisor, Dtype::kF64, args.sum.shape());
-  check.that(!same_memory(args.sum, args.value) && !same_memory(args.sum, args.divisor), "sum", "must alias nothing");
+  check.apart("sum", args.sum, "value", args.value);
+  check.apart("sum", args.sum, "divisor", args.divisor);
   do_add_quotients(args);
 }
 
