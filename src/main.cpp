@@ -14,7 +14,8 @@
 #include <system_error>
 #include <thread>
 
-#include "comm/communicator.h"
+#include "comm/mpi_session.h"
+#include "comm/peers.h"
 #include "commands/command_line.h"
 #include "core/error.h"
 #include "core/log.h"
@@ -35,12 +36,12 @@ void limit_spinning(char** argv) {
 
 /// One line for one error of the job. Wrong options fail alike on all ranks: the root speaks at once and its abort ends the others while
 /// they wait here. A rank that lives on after the wait failed alone, so it speaks itself; ranks that only know of it wait longer.
-ExitCode report(const char* message, const flashbert::Communicator& communicator, ExitCode code) {
+ExitCode report(const char* message, const flashbert::Ranks& ranks, ExitCode code) {
   constexpr auto kRootSpeaksFirst = std::chrono::seconds(1);
   constexpr auto kFailedRankSpeaks = std::chrono::seconds(5);
   if (code == ExitCode::kPeerFailed) {
     std::this_thread::sleep_for(kFailedRankSpeaks);
-  } else if (!communicator.root()) {
+  } else if (!ranks.root()) {
     std::this_thread::sleep_for(kRootSpeaksFirst);
   }
   spdlog::error("{}", message);
@@ -58,19 +59,19 @@ ExitCode flushed(ExitCode code) {
   return ExitCode::kEnvironment;
 }
 
-ExitCode run(int argc, char** argv, flashbert::Communicator& communicator) {
+ExitCode run(int argc, char** argv, flashbert::Peers peers) {
   try {
-    return flushed(flashbert::run_command_line(argc, argv, communicator));
+    return flushed(flashbert::run_command_line(argc, argv, peers));
   } catch (const flashbert::Error& error) {
-    return report(error.what(), communicator, error.code());
+    return report(error.what(), peers.ranks, error.code());
   } catch (const std::bad_alloc&) {
-    return report("out of memory; use a smaller micro-batch or model (flashbert train --dry-run prints the plan)", communicator,
+    return report("out of memory; use a smaller micro-batch or model (flashbert train --dry-run prints the plan)", peers.ranks,
                   ExitCode::kEnvironment);
   } catch (const std::system_error& error) {
     if (error.code().value() == EPIPE) return ExitCode::kGood;  // the reader of a listing has seen enough
-    return report(error.what(), communicator, ExitCode::kEnvironment);
+    return report(error.what(), peers.ranks, ExitCode::kEnvironment);
   } catch (const std::exception& error) {
-    return report(error.what(), communicator, ExitCode::kEnvironment);
+    return report(error.what(), peers.ranks, ExitCode::kEnvironment);
   }
 }
 
@@ -82,10 +83,11 @@ int main(int argc, char** argv) {
   try {
     flashbert::configure_log(0, "info");  // to standard error from the first line on; the rank is not known yet
     flashbert::MpiSession session(&argc, &argv);
-    const std::unique_ptr<flashbert::Communicator> communicator = flashbert::make_communicator(session);
-    const ExitCode code = run(argc, argv, *communicator);
+    const std::unique_ptr<flashbert::Ranks> ranks = flashbert::make_ranks(session);
+    const std::unique_ptr<flashbert::Collectives> collectives = flashbert::make_collectives(session);
+    const ExitCode code = run(argc, argv, {.ranks = *ranks, .collectives = *collectives});
     const bool verdict = code == ExitCode::kGood || code == ExitCode::kBadVerdict || code == ExitCode::kSignal;
-    if (!verdict && communicator->size() > 1) session.abort(static_cast<int>(code));
+    if (!verdict && ranks->size() > 1) session.abort(static_cast<int>(code));
     return static_cast<int>(code);
   } catch (const flashbert::Error& error) {
     spdlog::error("{}", error.what());

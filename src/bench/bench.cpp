@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "comm/communicator.h"
+#include "comm/ranks.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "kernels/device_peak.h"
@@ -19,8 +19,7 @@ Backend bench_backend(const BenchOptions& options) {
   TrainSettings settings;
   settings.threads = options.threads;
   settings.precision = options.precision;
-  const auto communicator = make_self_communicator();
-  return make_backend(settings, *communicator);
+  return make_backend(settings, *make_self_ranks());
 }
 
 double median(std::vector<double> values) {

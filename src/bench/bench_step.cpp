@@ -105,7 +105,8 @@ BenchRow step_row(const StepBenchOptions& shape, const BatchCounts& counts, cons
 std::vector<BenchRow> bench_step(const BenchOptions& options, const StepBenchOptions& shape) {
   shape.model.validate();
   const Backend backend = bench_backend(options);
-  const auto communicator = make_self_communicator();
+  const auto ranks = make_self_ranks();
+  const auto collectives = make_self_collectives();
   const std::int64_t micro = shape.micro_batch > 0 ? shape.micro_batch : shape.batch;
   check<ConfigError>(shape.batch % micro == 0, "batch {} is not a multiple of micro-batch {}", shape.batch, micro);
   RandomBatches batches(shape, micro);
@@ -120,7 +121,7 @@ std::vector<BenchRow> bench_step(const BenchOptions& options, const StepBenchOpt
                  .global_batch = shape.batch,
                  .accumulation = shape.batch / micro,
                  .seed = 1},
-                *backend.ops, *communicator);
+                *backend.ops, {.ranks = *ranks, .collectives = *collectives});
   engine.model().parameters().initialise(*backend.ops, 1);
   constexpr std::size_t kWarmUp = 3;
   for (std::size_t i = 0; i < kWarmUp; ++i) static_cast<void>(engine.train_step(batches.step(i)));

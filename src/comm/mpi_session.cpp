@@ -1,3 +1,5 @@
+#include "comm/mpi_session.h"
+
 #include <mpi.h>
 
 #include <charconv>
@@ -6,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "comm/communicator.h"
+#include "comm/mpi_call.h"
 #include "core/error.h"
 
 namespace flashbert {
@@ -68,6 +70,24 @@ MpiSession::~MpiSession() {
 
 void MpiSession::abort(int code) noexcept {
   if (active_) MPI_Abort(MPI_COMM_WORLD, code);
+}
+
+std::string mpi_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) return "unknown";
+  const std::string version(text, static_cast<std::size_t>(length));
+  return version.substr(0, version.find(','));
+}
+
+void check_mpi(int status, const char* call) {
+  if (status == MPI_SUCCESS) return;
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(status, text, &length);
+  throw PeerError(fmt::format("rank {}: {} failed: {}", rank, call, text));
 }
 
 }  // namespace flashbert

@@ -4,15 +4,15 @@
 #include <exception>
 #include <span>
 
-#include "comm/communicator.h"
+#include "comm/ranks.h"
 #include "core/error.h"
 
 namespace flashbert {
 
 /// What the ranks of a run settle among themselves. All functions are collective; alone they cost nothing.
-class Agreement {
+class RankAgreement {
  public:
-  explicit Agreement(Communicator& communicator) : communicator_(communicator) {}
+  explicit RankAgreement(Ranks& ranks) : ranks_(ranks) {}
 
   /// Runs f on every rank; all learn whether it failed on any, so that none waits in a later collective and the root can end the log.
   /// Rethrows f's error where it failed, throws PeerError elsewhere. f must contain no collective.
@@ -30,7 +30,7 @@ class Agreement {
   }
 
   std::int64_t greatest(std::int64_t value) {
-    communicator_.all_reduce_max(std::span<std::int64_t>(&value, 1));
+    ranks_.all_reduce_max(std::span<std::int64_t>(&value, 1));
     return value;
   }
   std::int64_t least(std::int64_t value) { return -greatest(-value); }
@@ -41,7 +41,7 @@ class Agreement {
   }
 
  private:
-  Communicator& communicator_;
+  Ranks& ranks_;
 };
 
 }  // namespace flashbert

@@ -42,16 +42,16 @@ void KeyOptions::add_to(CLI::App& command) {
   command.add_option_function<std::string>("--model", note("model"), "Hugging Face config.json; explicit keys override it");
 }
 
-ExitCode run_command_line(int argc, char** argv, Communicator& communicator) {
-  configure_log(communicator.rank(), "info");  // for errors of the arguments; set again as asked once they are read
+ExitCode run_command_line(int argc, char** argv, Peers peers) {
+  configure_log(peers.ranks.rank(), "info");  // for errors of the arguments; set again as asked once they are read
   CLI::App app("flashbert: the MLPerf Training BERT benchmark in one program", "flashbert");
   app.set_version_flag("--version", version_text);
   app.require_subcommand(1);
   app.set_help_all_flag();
   std::string log_level = "info";
   Action action;
-  add_train_command(app, communicator, action);
-  add_eval_command(app, communicator, action);
+  add_train_command(app, peers, action);
+  add_eval_command(app, peers, action);
   add_data_command(app, action);
   add_checkpoint_command(app, action);
   add_bench_command(app, action);
@@ -64,7 +64,7 @@ ExitCode run_command_line(int argc, char** argv, Communicator& communicator) {
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {  // --help, --version
-      if (communicator.root()) app.exit(error);
+      if (peers.ranks.root()) app.exit(error);
       return ExitCode::kGood;
     }
     const auto words = chosen(app)->remaining();
@@ -79,8 +79,8 @@ ExitCode run_command_line(int argc, char** argv, Communicator& communicator) {
   // What has no use for ranks is done once, by the root.
   const CLI::App* first = command;
   while (first->get_parent() != nullptr && first->get_parent()->get_parent() != nullptr) first = first->get_parent();
-  if (first->get_name() != "train" && first->get_name() != "eval" && !communicator.root()) return ExitCode::kGood;
-  configure_log(communicator.rank(), log_level);
+  if (first->get_name() != "train" && first->get_name() != "eval" && !peers.ranks.root()) return ExitCode::kGood;
+  configure_log(peers.ranks.rank(), log_level);
   return action();
 }
 

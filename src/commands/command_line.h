@@ -8,17 +8,17 @@
 #include <utility>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/peers.h"
 #include "core/error.h"
 
 namespace flashbert {
 
 /// Every command registers a subcommand and sets `action` when it was chosen; run_command_line runs it. Commands that have no use for ranks
-/// run on the root alone and get no communicator; the others get one that outlives the action.
+/// run on the root alone and get no peers; the others get some that outlive the action.
 using Action = std::function<ExitCode()>;
 
-void add_train_command(CLI::App& app, Communicator& communicator, Action& action);
-void add_eval_command(CLI::App& app, Communicator& communicator, Action& action);
+void add_train_command(CLI::App& app, Peers peers, Action& action);
+void add_eval_command(CLI::App& app, Peers peers, Action& action);
 void add_data_command(CLI::App& app, Action& action);
 void add_checkpoint_command(CLI::App& app, Action& action);
 void add_bench_command(CLI::App& app, Action& action);
@@ -37,6 +37,6 @@ class KeyOptions {
 };
 
 /// Runs the program: parses, sets up logging, runs the chosen command; maps unknown words to ConfigErrors that name the nearest known one.
-ExitCode run_command_line(int argc, char** argv, Communicator& communicator);
+ExitCode run_command_line(int argc, char** argv, Peers peers);
 
 }  // namespace flashbert

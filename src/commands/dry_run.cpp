@@ -34,14 +34,14 @@ void print_plan(const TrainSettings& settings, const RunInputs& inputs, Ops& ops
 
 }  // namespace
 
-void run_dry(const TrainSettings& settings, const ConfigText& config_text, Communicator& communicator) {
-  validate(settings, communicator.size());
-  const std::uint64_t seed = shared_seed(settings.seed, communicator);
-  const Backend backend = make_backend(settings, communicator);
-  if (communicator.root()) spdlog::info("{}", backend.note);
-  const RunInputs inputs = open_run_inputs(settings, config_text({}), backend, communicator);
-  if (!communicator.root()) return;
-  fmt::print("{}\n", config_text(decided_values(settings, seed, backend, inputs.batch, communicator.size())));
+void run_dry(const TrainSettings& settings, const ConfigText& config_text, Ranks& ranks) {
+  validate(settings, ranks.size());
+  const std::uint64_t seed = shared_seed(settings.seed, ranks);
+  const Backend backend = make_backend(settings, ranks);
+  if (ranks.root()) spdlog::info("{}", backend.note);
+  const RunInputs inputs = open_run_inputs(settings, config_text({}), backend, ranks);
+  if (!ranks.root()) return;
+  fmt::print("{}\n", config_text(decided_values(settings, seed, backend, inputs.batch, ranks.size())));
   print_plan(settings, inputs, *backend.ops);
 }
 

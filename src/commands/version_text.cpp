@@ -1,8 +1,8 @@
 #include "commands/version_text.h"
 
-#include <mpi.h>
 #include <openssl/crypto.h>
 
+#include "comm/mpi_session.h"
 #include "core/build_info.h"
 #include "core/cpu/cpu_context.h"
 #include "core/error.h"
@@ -11,15 +11,6 @@
 
 namespace flashbert {
 namespace {
-
-/// May be asked before MPI is started.
-std::string mpi_version() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
-  int length = 0;
-  if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) return "unknown";
-  const std::string version(text, static_cast<std::size_t>(length));
-  return version.substr(0, version.find(','));
-}
 
 /// A processor that the kernels cannot use is an answer here, not a failure.
 std::string processor_level() {

@@ -4,9 +4,9 @@
 
 namespace flashbert {
 
-Backend make_backend(const TrainSettings& settings, const Communicator& communicator) {
+Backend make_backend(const TrainSettings& settings, const Ranks& ranks) {
   Backend backend;
-  backend.threads = settings.threads > 0 ? static_cast<int>(settings.threads) : communicator.own_cores();
+  backend.threads = settings.threads > 0 ? static_cast<int>(settings.threads) : ranks.own_cores();
   backend.context = make_context({.device = parse_device(settings.device), .threads = backend.threads});
   backend.ops = make_ops(*backend.context);
   const bool bf16 = settings.precision == Precision::kBf16 && backend.context->has_bf16();

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "comm/communicator.h"
+#include "comm/ranks.h"
 #include "core/context.h"
 #include "kernels/ops.h"
 #include "train/train_settings.h"
@@ -19,8 +19,8 @@ struct Backend {
   std::string note;  ///< what was chosen and why
 };
 
-/// precision bf16 computes in bf16 where the processor has products of bf16, else in f32: a choice, told in the note. Threads 0 = the
-/// communicator's own_cores(). Throws ConfigError (device, threads) and EnvironmentError (the device is not there).
-Backend make_backend(const TrainSettings& settings, const Communicator& communicator);
+/// precision bf16 computes in bf16 where the processor has products of bf16, else in f32: a choice, told in the note. Threads 0 =
+/// this rank's own_cores(). Throws ConfigError (device, threads) and EnvironmentError (the device is not there).
+Backend make_backend(const TrainSettings& settings, const Ranks& ranks);
 
 }  // namespace flashbert

@@ -31,10 +31,11 @@ EngineParts::EngineParts(const EngineOptions& options, Ops& ops) {
   checksum = plan.book("workspace", "checksum", Dtype::kU64, {1});
 }
 
-Engine::Engine(const EngineOptions& options, Ops& ops, Communicator& communicator)
+Engine::Engine(const EngineOptions& options, Ops& ops, Peers peers)
     : options_(options),
       ops_(ops),
-      communicator_(communicator),
+      ranks_(peers.ranks),
+      collectives_(peers.collectives),
       parts_(options, ops),
       model_(parts_.model.get()),
       optimizer_(parts_.optimizer.get()),
@@ -54,7 +55,7 @@ Engine::Engine(const EngineOptions& options, Ops& ops, Communicator& communicato
   }
 }
 
-double Engine::replicas() const { return static_cast<double>(options_.accumulation) * communicator_.size(); }
+double Engine::replicas() const { return static_cast<double>(options_.accumulation) * ranks_.size(); }
 
 MicroBatch Engine::micro_batch(const StepBatch& batch, const PackedBatch& packed, const StepFlags& flags) const {
   MicroBatch micro{.packed = packed, .flags = flags, .lamb_scalars = optimizer_->scalars(batch.step)};
@@ -173,11 +174,8 @@ void Engine::finish_step(const StepResult& known) {
 }
 
 void Engine::reduce() {
-  if (communicator_.size() == 1) return;
-  const Tensor summed = parts_.record->summed();
-  communicator_.all_reduce_sum(std::span<double>(summed.data<double>(), static_cast<std::size_t>(summed.elements())));
-  const Tensor gradients = model_->parameters().all_gradients();
-  communicator_.all_reduce_sum(std::span<float>(gradients.data<float>(), static_cast<std::size_t>(gradients.elements())));
+  collectives_.all_reduce(parts_.record->summed());
+  collectives_.all_reduce(model_->parameters().all_gradients());
 }
 
 std::optional<StepResult> Engine::take_finished() {
@@ -253,8 +251,8 @@ EvaluationResult Engine::evaluate(const std::vector<PackedBatch>& batches) {
     counts[1] += batch.sequences();
   }
   auto sums = read_sums();
-  communicator_.all_reduce_sum(std::span<double>(sums));
-  communicator_.all_reduce_sum(std::span<std::int64_t>(counts));
+  ranks_.all_reduce_sum(std::span<double>(sums));
+  ranks_.all_reduce_sum(std::span<std::int64_t>(counts));
   const double masked = static_cast<double>(std::max<std::int64_t>(counts[0], 1));
   const double samples = static_cast<double>(std::max<std::int64_t>(counts[1], 1));
   return {.accuracy = sums[2] / masked,

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/peers.h"
 #include "data/loader.h"
 #include "model/bert_model.h"
 #include "train/batch_slots.h"
@@ -69,7 +69,7 @@ struct EngineParts {
 /// the same members in the same order.
 class Engine {
  public:
-  Engine(const EngineOptions& options, Ops& ops, Communicator& communicator);
+  Engine(const EngineOptions& options, Ops& ops, Peers peers);
   [[nodiscard]] const ArenaPlan& plan() const { return parts_.plan; }
   [[nodiscard]] BertModel& model() { return *model_; }
   [[nodiscard]] const LambOptimizer& optimizer() const { return *optimizer_; }
@@ -121,7 +121,8 @@ class Engine {
 
   EngineOptions options_;
   Ops& ops_;
-  Communicator& communicator_;
+  Ranks& ranks_;
+  Collectives& collectives_;
   EngineParts parts_;
   BertModel* model_;          ///< parts_.model
   LambOptimizer* optimizer_;  ///< parts_.optimizer

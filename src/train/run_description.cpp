@@ -36,9 +36,9 @@ RunDescription describe_run(const TrainSettings& s, const RunInputs& inputs, con
           .weight_names = table.tensorflow_names()};
 }
 
-std::map<std::string, std::string> software(const Communicator& communicator, const Context& context) {
+std::map<std::string, std::string> software(const Ranks& ranks, const Context& context) {
   std::map<std::string, std::string> all = build_info();
-  all["communication"] = communicator.description();
+  all["communication"] = ranks.description();
   all["instruction_set"] = context.arithmetic();
   return all;
 }

@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "comm/communicator.h"
+#include "comm/ranks.h"
 #include "core/context.h"
 #include "model/parameter_table.h"
 #include "report/mlperf_run.h"
@@ -15,6 +15,6 @@ namespace flashbert {
 RunDescription describe_run(const TrainSettings& settings, const RunInputs& inputs, const ParameterTable& table);
 
 /// Versions and choices for system.json.
-std::map<std::string, std::string> software(const Communicator& communicator, const Context& context);
+std::map<std::string, std::string> software(const Ranks& ranks, const Context& context);
 
 }  // namespace flashbert

@@ -20,23 +20,22 @@ std::string version_of_build() {
 }
 
 /// Every rank must run the same configuration with the same kernels; a difference would only show as weights that drift apart.
-void check_same_everywhere(const std::string& config_text, const Context& context, const Communicator& communicator, Agreement& ranks) {
-  check<ConfigError>(ranks.equal(std::hash<std::string>{}(config_text)),
+void check_same_everywhere(const std::string& config_text, const Context& context, const Ranks& ranks, RankAgreement& agreement) {
+  check<ConfigError>(agreement.equal(std::hash<std::string>{}(config_text)),
                      "the ranks were started with different settings; give all the same options and environment");
-  check<EnvironmentError>(ranks.equal(std::hash<std::string>{}(context.arithmetic())),
+  check<EnvironmentError>(agreement.equal(std::hash<std::string>{}(context.arithmetic())),
                           "the ranks' processors have different instruction sets (rank {} has {}); set FLASHBERT_MAX_ISA to the lowest",
-                          communicator.rank(), context.arithmetic());
-  check<EnvironmentError>(ranks.equal(std::hash<std::string>{}(version_of_build())),
-                          "the ranks run different builds of flashbert or its libraries (rank {}: {})", communicator.rank(),
-                          version_of_build());
+                          ranks.rank(), context.arithmetic());
+  check<EnvironmentError>(agreement.equal(std::hash<std::string>{}(version_of_build())),
+                          "the ranks run different builds of flashbert or its libraries (rank {}: {})", ranks.rank(), version_of_build());
 }
 
-void check_results(const TrainSettings& s, const Communicator& communicator) {
+void check_results(const TrainSettings& s, const Ranks& ranks) {
   check<ConfigError>(!s.out.empty(), "out is not set; give a folder for the results");
-  if (communicator.root()) check_results_folder(s.out, s.overwrite ? ExistingResults::kOverwrite : ExistingResults::kRefuse);
+  if (ranks.root()) check_results_folder(s.out, s.overwrite ? ExistingResults::kOverwrite : ExistingResults::kRefuse);
   const std::filesystem::path trace = s.trace_samples;
   std::error_code ignored;
-  if (!trace.empty() && communicator.root()) {
+  if (!trace.empty() && ranks.root()) {
     check<ConfigError>(s.overwrite || !std::filesystem::exists(trace, ignored),
                        "trace-samples {} exists; choose another or add --overwrite", trace.string());
     check<ConfigError>(!is_result(s.out, trace), "trace-samples {} is a file of the run's own; choose another", trace.string());
@@ -60,17 +59,15 @@ void open_data(const TrainSettings& s, RunInputs& inputs) {
 }
 
 /// All ranks take the least micro-batch that any of them would choose.
-BatchPlan agreed_plan(const TrainSettings& settings, const RunInputs& inputs, const Backend& backend, const Communicator& communicator,
-                      Agreement& ranks) {
-  const Machine machine = {.ranks = communicator.size(),
-                           .local_ranks = communicator.local_size(),
-                           .compute = backend.compute,
-                           .free_bytes = available_memory_bytes()};
+BatchPlan agreed_plan(const TrainSettings& settings, const RunInputs& inputs, const Backend& backend, const Ranks& ranks,
+                      RankAgreement& agreement) {
+  const Machine machine = {
+      .ranks = ranks.size(), .local_ranks = ranks.local_size(), .compute = backend.compute, .free_bytes = available_memory_bytes()};
   DataSets sets = {&inputs.train};
   if (inputs.eval) sets.push_back(&*inputs.eval);
   BatchPlan plan;
-  ranks.together([&] { plan = plan_batch(settings, machine, sets, *backend.ops); });
-  const std::int64_t least = ranks.least(plan.split.micro_batch);
+  agreement.together([&] { plan = plan_batch(settings, machine, sets, *backend.ops); });
+  const std::int64_t least = agreement.least(plan.split.micro_batch);
   if (least == plan.split.micro_batch) return plan;
   TrainSettings agreed = settings;
   agreed.micro_batch = least;
@@ -79,25 +76,24 @@ BatchPlan agreed_plan(const TrainSettings& settings, const RunInputs& inputs, co
 
 }  // namespace
 
-RunInputs open_run_inputs(const TrainSettings& settings, const std::string& config_text, const Backend& backend,
-                          Communicator& communicator) {
-  Agreement ranks(communicator);
-  check_same_everywhere(config_text, *backend.context, communicator, ranks);
+RunInputs open_run_inputs(const TrainSettings& settings, const std::string& config_text, const Backend& backend, Ranks& ranks) {
+  RankAgreement agreement(ranks);
+  check_same_everywhere(config_text, *backend.context, ranks, agreement);
   RunInputs inputs;
-  ranks.together([&] {
-    if (!settings.dry_run) check_results(settings, communicator);
+  agreement.together([&] {
+    if (!settings.dry_run) check_results(settings, ranks);
     open_data(settings, inputs);
   });
-  inputs.batch = agreed_plan(settings, inputs, backend, communicator, ranks);
+  inputs.batch = agreed_plan(settings, inputs, backend, ranks, agreement);
   if (inputs.eval) {
     inputs.eval_interval =
         settings.eval_every_samples > 0 ? settings.eval_every_samples : mlperf_evaluation_interval(settings.global_batch);
   }
-  if (communicator.root()) {
+  if (ranks.root()) {
     spdlog::info("{} training samples in {} shards, {} evaluation samples", inputs.train.samples, inputs.train.shards.size(),
                  inputs.eval_samples);
     spdlog::info("global batch {} = micro-batch {} x {} x {} ranks", settings.global_batch, inputs.batch.split.micro_batch,
-                 inputs.batch.split.accumulation, communicator.size());
+                 inputs.batch.split.accumulation, ranks.size());
     if (!inputs.batch.note.empty()) spdlog::info("{}", inputs.batch.note);
   }
   return inputs;

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "comm/communicator.h"
+#include "comm/ranks.h"
 #include "data/loader.h"
 #include "train/backend.h"
 #include "train/batch_split.h"
@@ -24,8 +24,7 @@ struct RunInputs {
 /// config_text is what was asked. Opens the data sets, checks the checkpoint and the results folder (not of a dry run), and plans; reads
 /// headers only, no sample and no weight. Collective. Throws ConfigError (keys, results in the way, ranks with different settings),
 /// InputError (shards, checkpoint) and EnvironmentError (ranks with different processors or builds).
-RunInputs open_run_inputs(const TrainSettings& settings, const std::string& config_text, const Backend& backend,
-                          Communicator& communicator);
+RunInputs open_run_inputs(const TrainSettings& settings, const std::string& config_text, const Backend& backend, Ranks& ranks);
 
 /// What samples must satisfy to be read for this model.
 SampleLimits sample_limits(const TrainSettings& settings);

@@ -11,8 +11,8 @@
 namespace flashbert {
 namespace fs = std::filesystem;
 
-RunLog::RunLog(const TrainSettings& settings, const Backend& backend, Communicator& communicator, RunLogOptions options)
-    : settings_(settings), backend_(backend), communicator_(communicator), options_(std::move(options)) {
+RunLog::RunLog(const TrainSettings& settings, const Backend& backend, Ranks& ranks, RunLogOptions options)
+    : settings_(settings), backend_(backend), ranks_(ranks), options_(std::move(options)) {
   if (root()) run_.begin_initialisation();
 }
 
@@ -21,7 +21,7 @@ void RunLog::open(const std::string& config) {
   const fs::path out = settings_.out;
   prepare_results_folder(out, settings_.overwrite ? ExistingResults::kOverwrite : ExistingResults::kRefuse);
   write_whole_file(out / "config.toml", config);
-  write_whole_file(out / "system.json", system_json(software(communicator_, *backend_.context)));
+  write_whole_file(out / "system.json", system_json(software(ranks_, *backend_.context)));
   mllog_.open(out / "mllog.txt");
   metrics_.emplace(out / "metrics.jsonl");
 }
@@ -51,7 +51,7 @@ void RunLog::started() {
   if (root()) run_.start_clock();
   run_start_ = Clock::now();
   progress_.emplace(root());
-  if (!settings_.trace_samples.empty()) trace_.emplace(settings_.trace_samples, inputs_->train, communicator_);
+  if (!settings_.trace_samples.empty()) trace_.emplace(settings_.trace_samples, inputs_->train, ranks_);
 }
 
 void RunLog::batch_taken(const StepBatch& batch) {
@@ -148,7 +148,7 @@ void RunLog::fill_report(const RunVerdict& verdict) {
   report_.run_s = run_.elapsed_s();
   report_.initialisation_s = run_.initialisation_s();
   report_.global_batch = settings_.global_batch;
-  report_.ranks = communicator_.size();
+  report_.ranks = ranks_.size();
   report_.threads = backend_.threads;
   report_.precision = std::string(name_of(backend_.compute));
   report_.device = backend_.context->name();

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "comm/communicator.h"
+#include "comm/ranks.h"
 #include "core/clock.h"
 #include "report/metrics_log.h"
 #include "report/mlperf_run.h"
@@ -49,7 +49,7 @@ struct RunVerdict {
 class RunLog {
  public:
   /// Initialisation begins: its clock starts, in memory. What is referred to must live as long.
-  RunLog(const TrainSettings& settings, const Backend& backend, Communicator& communicator, RunLogOptions options);
+  RunLog(const TrainSettings& settings, const Backend& backend, Ranks& ranks, RunLogOptions options);
 
   /// Makes or clears the results folder and opens the files. Results of an earlier run are replaced here, so whatever is wrong with the
   /// input must be known before.
@@ -77,14 +77,14 @@ class RunLog {
   void concluded(const RunVerdict& verdict);
 
  private:
-  [[nodiscard]] bool root() const { return communicator_.root(); }
+  [[nodiscard]] bool root() const { return ranks_.root(); }
   [[nodiscard]] ProgressState progress_state(const StepResult& result) const;
   void warn_of_closed_division() const;
   void fill_report(const RunVerdict& verdict);
 
   const TrainSettings& settings_;
   const Backend& backend_;
-  Communicator& communicator_;
+  Ranks& ranks_;
   RunLogOptions options_;
   const RunInputs* inputs_ = nullptr;  ///< from initialised() on
   MlLog mllog_;                        ///< in memory until open()

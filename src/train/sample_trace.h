@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "comm/communicator.h"
+#include "comm/ranks.h"
 #include "data/loader.h"
 
 namespace flashbert {
@@ -12,14 +12,14 @@ namespace flashbert {
 class SampleTrace {
  public:
   /// The root makes the file. Throws EnvironmentError where it cannot. The data set must live as long.
-  SampleTrace(const std::filesystem::path& path, const DataSet& data, Communicator& communicator);
+  SampleTrace(const std::filesystem::path& path, const DataSet& data, Ranks& ranks);
   /// One line a sample; the root writes those of all ranks. Collective. Throws EnvironmentError when the file cannot take them.
   void write(const StepBatch& batch);
 
  private:
   std::filesystem::path path_;
   const DataSet& data_;
-  Communicator& communicator_;
+  Ranks& ranks_;
   std::ofstream file_;
 };
 

@@ -4,14 +4,14 @@
 
 namespace flashbert {
 
-std::uint64_t shared_seed(std::uint64_t given, Communicator& communicator) {
+std::uint64_t shared_seed(std::uint64_t given, Ranks& ranks) {
   std::uint64_t seed = given;
-  if (seed == 0 && communicator.root()) {
+  if (seed == 0 && ranks.root()) {
     std::random_device entropy;
     // 63 bits: the official seed check reads the value with a signed integer.
     while (seed == 0) seed = ((static_cast<std::uint64_t>(entropy()) << 32) | entropy()) >> 1;
   }
-  communicator.broadcast(&seed, sizeof seed);
+  ranks.broadcast(&seed, sizeof seed);
   return seed;
 }
 

@@ -21,12 +21,12 @@ namespace {
 /// The loop of one training run: decides when to evaluate, to save and to stop. What happens is told to the run's log.
 class Training {
  public:
-  Training(const TrainSettings& settings, const Backend& backend, const RunInputs& inputs, Communicator& communicator, RunLog& log)
-      : settings_(settings), backend_(backend), inputs_(inputs), communicator_(communicator), log_(log) {}
+  Training(const TrainSettings& settings, const Backend& backend, const RunInputs& inputs, Peers peers, RunLog& log)
+      : settings_(settings), backend_(backend), inputs_(inputs), peers_(peers), log_(log) {}
 
   void initialise(const std::string& config) {
     // Whatever is wrong with the input has been told by now: results of an earlier run are replaced only for one that can start.
-    ranks_.together([&] {
+    agreement_.together([&] {
       log_.open(config);
       make_engine();
       make_loader();
@@ -65,7 +65,7 @@ class Training {
     log_.concluded(verdict);
     if (end_error_) std::rethrow_exception(end_error_);
     if (!failure_.empty()) {
-      if (communicator_.root()) spdlog::error("{}", failure_);
+      if (ranks_.root()) spdlog::error("{}", failure_);
       return ExitCode::kBadVerdict;
     }
     if (signal_ != 0) return ExitCode::kSignal;
@@ -76,7 +76,7 @@ class Training {
   [[nodiscard]] std::int64_t samples() const { return steps_ * settings_.global_batch; }
 
   void make_engine() {
-    engine_ = std::make_unique<Engine>(inputs_.batch.engine, *backend_.ops, communicator_);
+    engine_ = std::make_unique<Engine>(inputs_.batch.engine, *backend_.ops, peers_);
     Parameters& parameters = engine_->model().parameters();
     if (settings_.init == "random") {
       parameters.initialise(*backend_.ops, settings_.seed);
@@ -91,22 +91,22 @@ class Training {
         inputs_.train, LoaderOptions{.seed = settings_.seed,
                                      .global_batch = settings_.global_batch,
                                      .micro_batch = inputs_.batch.split.micro_batch,
-                                     .rank = communicator_.rank(),
-                                     .ranks = communicator_.size(),
+                                     .rank = ranks_.rank(),
+                                     .ranks = ranks_.size(),
                                      .first_step = 0,
                                      .capacity = {.sequences = rows.sequences, .tokens = rows.tokens, .masked = rows.masked},
                                      .limits = sample_limits(settings_)});
   }
 
   void start_clock() {
-    communicator_.barrier();
+    ranks_.barrier();
     log_.started();
-    communicator_.barrier();  // no rank reads a sample before run_start is written
+    ranks_.barrier();  // no rank reads a sample before run_start is written
     loader_->start();
     if (inputs_.eval) {
       evaluation_batches_ = std::async(std::launch::async, [this] {
-        return load_evaluation(*inputs_.eval, settings_.eval_samples, inputs_.batch.split.micro_batch, communicator_.rank(),
-                               communicator_.size(), sample_limits(settings_));
+        return load_evaluation(*inputs_.eval, settings_.eval_samples, inputs_.batch.split.micro_batch, ranks_.rank(), ranks_.size(),
+                               sample_limits(settings_));
       });
     }
   }
@@ -138,7 +138,7 @@ class Training {
 
   /// All ranks stop at the same step, whichever of them was signalled.
   bool stop_agreed(const StopSignal& signal) {
-    const std::int64_t number = ranks_.greatest(signal.received());
+    const std::int64_t number = agreement_.greatest(signal.received());
     if (number == 0) return false;
     signal_ = static_cast<int>(number);
     reason_ = fmt::format("ended by signal {}", number);
@@ -148,7 +148,7 @@ class Training {
   void train_step(std::int64_t step) {
     const auto start = Clock::now();
     const StepBatch* batch = nullptr;
-    ranks_.together([&] { batch = &loader_->next(); });
+    agreement_.together([&] { batch = &loader_->next(); });
     const double wait_s = loader_->wait_s();
     log_.batch_taken(*batch);
     const StepResult result = engine_->train_step(*batch);
@@ -165,7 +165,7 @@ class Training {
   bool evaluate() {
     const auto start = Clock::now();
     log_.evaluation_begun();
-    ranks_.together([&] {
+    agreement_.together([&] {
       if (evaluation_batches_.valid()) loaded_evaluation_ = evaluation_batches_.get();
     });
     check_equal_weights();
@@ -181,15 +181,15 @@ class Training {
 
   /// Replicas that drift apart train several models and log the root's.
   void check_equal_weights() {
-    if (communicator_.size() == 1) return;
-    check<EnvironmentError>(ranks_.equal(engine_->weight_checksum()),
+    if (ranks_.size() == 1) return;
+    check<EnvironmentError>(agreement_.equal(engine_->weight_checksum()),
                             "the ranks hold different weights after step {}; do all nodes have the same processors and libraries?", steps_);
   }
 
   void save() {
     const auto start = Clock::now();
-    ranks_.together([&] {
-      if (!communicator_.root()) return;
+    agreement_.together([&] {
+      if (!ranks_.root()) return;
       save_checkpoint({.out = settings_.out,
                        .state = {.step = steps_, .samples = samples(), .seed = settings_.seed},
                        .model = settings_.model,
@@ -212,9 +212,10 @@ class Training {
   const TrainSettings& settings_;
   const Backend& backend_;
   const RunInputs& inputs_;
-  Communicator& communicator_;
+  Peers peers_;
+  Ranks& ranks_ = peers_.ranks;
   RunLog& log_;
-  Agreement ranks_{communicator_};
+  RankAgreement agreement_{ranks_};
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Loader> loader_;
   std::future<std::vector<PackedBatch>> evaluation_batches_;  ///< read beside the first steps, after the clock has started
@@ -231,16 +232,16 @@ class Training {
 
 }  // namespace
 
-ExitCode run_training(const TrainSettings& settings, const ConfigText& config_text, Communicator& communicator, const ShowText& show) {
-  validate(settings, communicator.size());
+ExitCode run_training(const TrainSettings& settings, const ConfigText& config_text, Peers peers, const ShowText& show) {
+  validate(settings, peers.ranks.size());
   TrainSettings seeded = settings;
-  seeded.seed = shared_seed(settings.seed, communicator);
-  const Backend backend = make_backend(seeded, communicator);
-  if (communicator.root()) spdlog::info("{}", backend.note);
-  RunLog log(seeded, backend, communicator, {.seed = settings.seed == 0 ? SeedSource::kSystem : SeedSource::kGiven, .show = show});
-  const RunInputs inputs = open_run_inputs(seeded, config_text({}), backend, communicator);
-  const std::string config = config_text(decided_values(settings, seeded.seed, backend, inputs.batch, communicator.size()));
-  Training training(seeded, backend, inputs, communicator, log);
+  seeded.seed = shared_seed(settings.seed, peers.ranks);
+  const Backend backend = make_backend(seeded, peers.ranks);
+  if (peers.ranks.root()) spdlog::info("{}", backend.note);
+  RunLog log(seeded, backend, peers.ranks, {.seed = settings.seed == 0 ? SeedSource::kSystem : SeedSource::kGiven, .show = show});
+  const RunInputs inputs = open_run_inputs(seeded, config_text({}), backend, peers.ranks);
+  const std::string config = config_text(decided_values(settings, seeded.seed, backend, inputs.batch, peers.ranks.size()));
+  Training training(seeded, backend, inputs, peers, log);
   const StopSignal signal;
   try {
     training.initialise(config);

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "comm/communicator.h"
+#include "comm/peers.h"
 #include "core/error.h"
 #include "train/decided_values.h"
 #include "train/run_log.h"
@@ -14,6 +14,6 @@ namespace flashbert {
 /// OUT/config.toml and logged when nothing is left to be refused; asked with nothing decided, it must be the same on all ranks. `show`
 /// takes the root's summary of the run. Collective over all ranks; the root writes files and logs. Returns what the process should exit
 /// with; throws Errors for wrong input and environment (the log then ends with run_stop aborted, if its clock ran).
-ExitCode run_training(const TrainSettings& settings, const ConfigText& config_text, Communicator& communicator, const ShowText& show);
+ExitCode run_training(const TrainSettings& settings, const ConfigText& config_text, Peers peers, const ShowText& show);
 
 }  // namespace flashbert

@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/mpi_session.h"
+#include "comm/ranks.h"
 #include "core/error.h"
 
 namespace flashbert {
@@ -85,23 +86,23 @@ TEST(MpiSession, SeesTheWorldOfTheLauncher) {
   EXPECT_THAT(outcome.output, HasSubstr("ranks 2 active 1"));
 }
 
-TEST(SelfCommunicator, LeavesValuesAsTheyAre) {
+TEST(SelfRanks, LeaveValuesAsTheyAre) {
   int argc = 0;
   char** argv = nullptr;
   const MpiSession session(&argc, &argv);
   if (session.active()) GTEST_SKIP() << "started by an MPI launcher";
-  const auto communicator = make_communicator(session);
-  EXPECT_EQ(communicator->size(), 1);
-  EXPECT_TRUE(communicator->root());
-  std::vector<float> values = {1.5F, -2.0F};
-  communicator->all_reduce_sum(std::span<float>(values));
-  EXPECT_EQ(values, (std::vector<float>{1.5F, -2.0F}));
+  const auto ranks = make_ranks(session);
+  EXPECT_EQ(ranks->size(), 1);
+  EXPECT_TRUE(ranks->root());
+  std::vector<double> values = {1.5, -2.0};
+  ranks->all_reduce_sum(std::span<double>(values));
+  EXPECT_EQ(values, (std::vector<double>{1.5, -2.0}));
   std::vector<std::int64_t> counts = {7};
-  communicator->all_reduce_max(counts);
+  ranks->all_reduce_max(counts);
   EXPECT_EQ(counts.front(), 7);
-  EXPECT_EQ(communicator->gather_lines("a line"), "a line\n");
-  EXPECT_EQ(communicator->description(), "self");
-  communicator->barrier();
+  EXPECT_EQ(ranks->gather_lines("a line"), "a line\n");
+  EXPECT_EQ(ranks->description(), "self");
+  ranks->barrier();
 }
 
 }  // namespace

@@ -132,9 +132,9 @@ class ModelFixture {
     ClipOrder clip = ClipOrder::kAfterReduce;
     LossNormalisation normalisation = LossNormalisation::kGlobal;
   };
-  explicit ModelFixture(const Options& o) : ModelFixture(o, make_self_communicator()) {}
+  explicit ModelFixture(const Options& o) : ModelFixture(o, make_self_ranks(), make_self_collectives()) {}
   /// One of several ranks.
-  ModelFixture(const Options& o, Communicator& ranks) : options_(o) { build(ranks); }
+  ModelFixture(const Options& o, Peers peers) : options_(o) { build(peers); }
 
   void set(const NamedValues& weights) {
     Parameters& parameters = engine_->model().parameters();
@@ -169,15 +169,16 @@ class ModelFixture {
   [[nodiscard]] Dtype compute() const { return backend_.compute; }
 
  private:
-  ModelFixture(const Options& o, std::unique_ptr<Communicator> alone) : options_(o), communicator_(std::move(alone)) {
-    build(*communicator_);
+  ModelFixture(const Options& o, std::unique_ptr<Ranks> ranks, std::unique_ptr<Collectives> collectives)
+      : options_(o), own_ranks_(std::move(ranks)), own_collectives_(std::move(collectives)) {
+    build({.ranks = *own_ranks_, .collectives = *own_collectives_});
   }
-  void build(Communicator& ranks) {
+  void build(Peers peers) {
     const Options& o = options_;
     TrainSettings settings;
     settings.precision = o.precision;
-    settings.threads = ranks.size() > 1 ? 1 : 2;
-    backend_ = make_backend(settings, ranks);
+    settings.threads = peers.ranks.size() > 1 ? 1 : 2;
+    backend_ = make_backend(settings, peers.ranks);
     const auto micro = static_cast<std::int64_t>(o.micro_batch);
     const auto seq_len = static_cast<std::int64_t>(o.shape.positions);
     engine_ = std::make_unique<Engine>(
@@ -186,11 +187,11 @@ class ModelFixture {
                       .compute = backend_.compute,
                       .capacity = {.sequences = micro, .tokens = micro * seq_len, .masked = micro * 8, .seq_len = seq_len},
                       .global_batch = static_cast<std::int64_t>(o.global_batch),
-                      .accumulation = static_cast<std::int64_t>(o.global_batch) / ranks.size() / micro,
+                      .accumulation = static_cast<std::int64_t>(o.global_batch) / peers.ranks.size() / micro,
                       .clip = o.clip,
                       .loss_normalisation = o.normalisation,
                       .seed = o.seed},
-        *backend_.ops, ranks);
+        *backend_.ops, peers);
   }
   [[nodiscard]] std::vector<PackedBatch> packed(const std::vector<OwnedSample>& samples) const {
     std::vector<PackedBatch> batches;
@@ -203,7 +204,8 @@ class ModelFixture {
   }
 
   Options options_;
-  std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<Ranks> own_ranks_;  ///< where the model is alone
+  std::unique_ptr<Collectives> own_collectives_;
   Backend backend_;
   std::unique_ptr<Engine> engine_;
 };

@@ -85,19 +85,19 @@ TEST_P(ModelOverRanks, LossesNormAndGradientsAreThoseOfTheDefinition) {
   std::mutex one_at_a_time;
   ThreadRanks ranks(c.ranks);
   std::vector<std::string> digests;
-  ranks.run([&](Communicator& communicator) {
+  ranks.run([&](Peers peers) {
     ModelFixture model({.global_batch = samples.size(),
                         .micro_batch = c.micro_batch,
                         .seed = kSeed,
                         .optimizer = {.clip_norm = want.clip_norm},
                         .clip = c.clip,
                         .normalisation = c.normalisation},
-                       communicator);
+                       peers);
     model.set(weights);
-    const auto first = samples.begin() + static_cast<std::ptrdiff_t>(own) * communicator.rank();
+    const auto first = samples.begin() + static_cast<std::ptrdiff_t>(own) * peers.ranks.rank();
     const StepResult got = model.step({first, first + static_cast<std::ptrdiff_t>(own)}, masked_of(samples));
     const std::lock_guard lock(one_at_a_time);
-    SCOPED_TRACE(communicator.rank());
+    SCOPED_TRACE(peers.ranks.rank());
     EXPECT_NEAR(got.mlm_loss, want.mlm, tolerance.loss * want.mlm);
     EXPECT_NEAR(got.nsp_loss, want.nsp, tolerance.loss * want.nsp);
     EXPECT_EQ(got.loss, got.mlm_loss + got.nsp_loss);
@@ -140,14 +140,14 @@ TEST(ModelAcrossRanks, EvaluationCountsEverySampleOnceAlsoAfterATrainingStep) {
   for (const int size : {1, 2, 3, 5}) {
     for (const std::size_t micro : {5U, 2U}) {
       ThreadRanks ranks(size);
-      ranks.run([&](Communicator& communicator) {
-        ModelFixture model({.global_batch = micro * static_cast<std::size_t>(size), .micro_batch = micro, .seed = kSeed}, communicator);
+      ranks.run([&](Peers peers) {
+        ModelFixture model({.global_batch = micro * static_cast<std::size_t>(size), .micro_batch = micro, .seed = kSeed}, peers);
         // What a training step leaves in the counters must not be counted again.
         static_cast<void>(model.step({samples.begin(), samples.begin() + static_cast<std::ptrdiff_t>(micro)}, 10));
         model.set(weights);
         const auto share = [&](int rank) { return samples.begin() + static_cast<std::ptrdiff_t>(samples.size()) * rank / size; };
         for (int twice = 0; twice < 2; ++twice) {
-          const EvaluationResult got = model.evaluate({share(communicator.rank()), share(communicator.rank() + 1)});
+          const EvaluationResult got = model.evaluate({share(peers.ranks.rank()), share(peers.ranks.rank() + 1)});
           EXPECT_EQ(got.correct, want.mlm_correct);
           EXPECT_EQ(got.masked, masked_of(samples));
           EXPECT_EQ(got.samples, 12);

@@ -14,7 +14,7 @@ BatchSplit chosen(std::int64_t global_batch, std::int64_t free_bytes) {
   settings.global_batch = global_batch;
   settings.precision = Precision::kF32;
   settings.threads = 1;
-  const auto alone = make_self_communicator();
+  const auto alone = make_self_ranks();
   const Backend backend = make_backend(settings, *alone);
   DataSet data;
   data.shards.resize(1);
@@ -44,7 +44,7 @@ TEST(BatchSplit, ChoosesASmallerMicroBatchWhereMemoryIsShort) {
 }
 
 TEST(BatchSplit, BooksASumOverMicroBatchesOnlyWhereClippedOnesAreAdded) {
-  const auto alone = make_self_communicator();
+  const auto alone = make_self_ranks();
   TrainSettings settings;
   settings.precision = Precision::kF32;
   settings.threads = 1;

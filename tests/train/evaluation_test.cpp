@@ -55,21 +55,21 @@ TEST(GoldenEvaluation, CountsAreThoseOfDoublePrecisionOnAnyNumberOfRanks) {
   const auto options = golden_options(folder, 8);
   for (const int size : {1, 2, 3}) {
     ThreadRanks ranks(size);
-    ranks.run([&](Communicator& communicator) {
+    ranks.run([&](Peers peers) {
       const DataSet data = open_data_set(options.data, options.model.max_positions);
       TrainSettings settings;
       settings.precision = Precision::kF32;
       settings.threads = 1;
-      const Backend backend = make_backend(settings, communicator);
+      const Backend backend = make_backend(settings, peers.ranks);
       Engine engine({.model = options.model,
                      .optimizer = options.optimizer,
                      .compute = backend.compute,
                      .capacity = {.sequences = 3, .tokens = 3 * data.seq_len, .masked = 3 * data.max_predictions, .seq_len = data.seq_len},
                      .use = Parameters::Use::kInference,
                      .global_batch = 8},
-                    *backend.ops, communicator);
+                    *backend.ops, peers);
       load_checkpoint(folder / "init.safetensors", engine.model().parameters(), *backend.ops);
-      expect_counts(engine.evaluate(load_evaluation(data, 0, 3, communicator.rank(), size, {})), want, 8, 0);
+      expect_counts(engine.evaluate(load_evaluation(data, 0, 3, peers.ranks.rank(), size, {})), want, 8, 0);
     });
   }
 }

@@ -13,8 +13,8 @@ namespace {
 std::vector<std::uint64_t> seeds_of(int size, std::uint64_t given) {
   std::vector<std::uint64_t> seeds;
   std::mutex one_at_a_time;
-  ThreadRanks(size).run([&](Communicator& communicator) {
-    const std::uint64_t seed = shared_seed(given, communicator);
+  ThreadRanks(size).run([&](Peers peers) {
+    const std::uint64_t seed = shared_seed(given, peers.ranks);
     const std::lock_guard lock(one_at_a_time);
     seeds.push_back(seed);
   });

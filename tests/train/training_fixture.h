@@ -39,8 +39,7 @@ class TrainingFixture {
     TrainSettings settings;
     settings.precision = o.precision;
     settings.threads = o.threads;
-    communicator = make_self_communicator();
-    backend = make_backend(settings, *communicator);
+    backend = make_backend(settings, *ranks);
     const std::int64_t seq_len = data.seq_len > 0 ? data.seq_len : o.model.max_positions;
     const RowCapacity rows = {.sequences = o.micro_batch,
                               .tokens = o.micro_batch * seq_len,
@@ -56,7 +55,7 @@ class TrainingFixture {
                                                     .clip = o.clip,
                                                     .loss_normalisation = o.normalisation,
                                                     .seed = o.seed},
-                                      *backend.ops, *communicator);
+                                      *backend.ops, Peers{.ranks = *ranks, .collectives = *collectives});
     loader = std::make_unique<Loader>(
         data, LoaderOptions{.seed = o.seed,
                             .global_batch = o.global_batch,
@@ -74,7 +73,8 @@ class TrainingFixture {
   void initialise(std::uint64_t seed = 1) { parameters().initialise(*backend.ops, seed); }
 
   DataSet data;
-  std::unique_ptr<Communicator> communicator;
+  std::unique_ptr<Ranks> ranks = make_self_ranks();
+  std::unique_ptr<Collectives> collectives = make_self_collectives();
   Backend backend;
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Loader> loader;

@@ -1,21 +1,23 @@
-#include "comm/communicator.h"
+#include "comm/ranks.h"
 
 #include <mpi.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
+#include "comm/mpi_call.h"
+#include "comm/mpi_session.h"
 #include "core/cores.h"
 #include "core/error.h"
 
 namespace flashbert {
 namespace {
 
-class SelfCommunicator final : public Communicator {
+class SelfRanks final : public Ranks {
  public:
   [[nodiscard]] int rank() const override { return 0; }
   [[nodiscard]] int size() const override { return 1; }
-  void all_reduce_sum(std::span<float> /*values*/) override {}
   void all_reduce_sum(std::span<double> /*values*/) override {}
   void all_reduce_sum(std::span<std::int64_t> /*values*/) override {}
   void all_reduce_max(std::span<std::int64_t> /*values*/) override {}
@@ -27,28 +29,20 @@ class SelfCommunicator final : public Communicator {
   [[nodiscard]] std::string description() const override { return "self"; }
 };
 
-void check_mpi(int status, const char* call) {
-  if (status == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING] = {};
-  int length = 0;
-  MPI_Error_string(status, text, &length);
-  throw PeerError(fmt::format("{} failed: {}", call, text));
-}
-
-class MpiCommunicator final : public Communicator {
+class MpiRanks final : public Ranks {
  public:
-  MpiCommunicator() {
+  MpiRanks() {
     check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
     share_cores();
   }
   [[nodiscard]] int rank() const override { return rank_; }
   [[nodiscard]] int size() const override { return size_; }
-  void all_reduce_sum(std::span<float> values) override { all_reduce(values, MPI_FLOAT, MPI_SUM); }
   void all_reduce_sum(std::span<double> values) override { all_reduce(values, MPI_DOUBLE, MPI_SUM); }
   void all_reduce_sum(std::span<std::int64_t> values) override { all_reduce(values, MPI_INT64_T, MPI_SUM); }
   void all_reduce_max(std::span<std::int64_t> values) override { all_reduce(values, MPI_INT64_T, MPI_MAX); }
   void broadcast(void* data, std::size_t bytes) override {
+    check<BrokenPromise>(bytes <= std::size_t{std::numeric_limits<int>::max()}, "{} bytes are too many for one broadcast", bytes);
     check_mpi(MPI_Bcast(data, static_cast<int>(bytes), MPI_BYTE, 0, MPI_COMM_WORLD), "MPI_Bcast");
   }
   void barrier() override { check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier"); }
@@ -70,13 +64,7 @@ class MpiCommunicator final : public Communicator {
               "MPI_Gatherv");
     return all;
   }
-  [[nodiscard]] std::string description() const override {
-    char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
-    int length = 0;
-    MPI_Get_library_version(text, &length);
-    const std::string version(text, static_cast<std::size_t>(length));
-    return version.substr(0, version.find(','));
-  }
+  [[nodiscard]] std::string description() const override { return mpi_version(); }
 
  private:
   void share_cores() {
@@ -95,13 +83,7 @@ class MpiCommunicator final : public Communicator {
 
   template <class T>
   void all_reduce(std::span<T> values, MPI_Datatype type, MPI_Op op) {
-    // One large call would have Open MPI page-fault and free a temporary of its size: measured 50 times slower than slices.
-    constexpr std::size_t kSliceBytes = std::size_t{2} << 20;
-    constexpr std::size_t kSlice = kSliceBytes / sizeof(T);
-    for (std::size_t begin = 0; begin < values.size(); begin += kSlice) {
-      const std::size_t count = std::min(kSlice, values.size() - begin);
-      check_mpi(MPI_Allreduce(MPI_IN_PLACE, values.data() + begin, static_cast<int>(count), type, op, MPI_COMM_WORLD), "MPI_Allreduce");
-    }
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), type, op, MPI_COMM_WORLD), "MPI_Allreduce");
   }
   int rank_ = 0;
   int size_ = 1;
@@ -111,11 +93,11 @@ class MpiCommunicator final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_self_communicator() { return std::make_unique<SelfCommunicator>(); }
+std::unique_ptr<Ranks> make_self_ranks() { return std::make_unique<SelfRanks>(); }
 
-std::unique_ptr<Communicator> make_communicator(const MpiSession& session) {
-  if (session.active()) return std::make_unique<MpiCommunicator>();
-  return make_self_communicator();
+std::unique_ptr<Ranks> make_ranks(const MpiSession& session) {
+  if (session.active()) return std::make_unique<MpiRanks>();
+  return make_self_ranks();
 }
 
 }  // namespace flashbert
